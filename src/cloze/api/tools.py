@@ -1,6 +1,7 @@
 """Describe, report on, upload and serve what cloze wrote."""
 
 from collections.abc import Sequence
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -133,7 +134,8 @@ def serve(
     number = server.set_threads(number, directories.values())
     with server.bind(host, port) as listening:
         models = load_models(directories, device=device, precision=precision)
-        hosts = server.hosts_of(host, listening, key)
+        is_local = ip_address(listening.getsockname()[0]).is_loopback
+        hosts = {host, "127.0.0.1", "::1", "localhost"} if is_local and key is None else None
         app = create_app(models, limits, threads=number, api_key=key, hosts=hosts, evaluation=file)
         told = f"serving {', '.join(directories)} at"
         server.run(app, listening, limits, tell=lambda address: Progress().note(f"{told} {address}"))

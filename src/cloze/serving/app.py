@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from itertools import starmap
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -91,7 +90,9 @@ def create_app(
     metrics = Metrics(queue, {route.path for route in ROUTES if route.response is not None})
     server = ServerState(models, queue, metrics, int(time.time()), api_key is not None, evaluation)
     add_routes(app, ROUTES, server)
-    app.router.routes.extend(_static_routes())
+    page, docs = (GZipMiddleware(_StaticFiles(directory=folder)) for folder in (PAGE, DOCS_PAGE))
+    app.router.routes += [routing.Route("/", page), routing.Route("/docs", docs)]
+    app.router.routes += [routing.Mount("/page", page), routing.Mount("/docs", docs)]
     add_error_handlers(app)
     app.add_middleware(RequestMiddleware, queue=queue, metrics=metrics, api_key=api_key, hosts=hosts)
     return app
@@ -107,10 +108,3 @@ class _StaticFiles(StaticFiles):
         if path.endswith(".js"):
             response.headers["Content-Type"] = _SCRIPT_TYPE
         return response
-
-
-def _static_routes() -> list[routing.BaseRoute]:
-    """Return the routes of the pages and their files."""
-    page, docs = (GZipMiddleware(_StaticFiles(directory=folder)) for folder in (PAGE, DOCS_PAGE))
-    pages, folders = {"/": page, "/docs": docs}, {"/page": page, "/docs": docs}
-    return [*starmap(routing.Route, pages.items()), *starmap(routing.Mount, folders.items())]

@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from cloze.inference.embedder import Vectors
 from cloze.inference.pretrained_heads import Candidate
 from cloze.serving.native import Embedded, Masks, answer, embed, fill, predict, rank, tag
 from cloze.serving.routes import Dialect, Route, as_list
@@ -40,10 +39,6 @@ from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tokenization.tokenizer import Tokenizer
 
 # text-embeddings-inference and OpenAI: vectors
-
-
-def _vectors(_: ServedModel, __: EmbedRequest, embedded: Embedded) -> Vectors:
-    return embedded.vectors
 
 
 class OpenAIRequest(ModelRequest):
@@ -90,10 +85,6 @@ class OpenAIAnswer(ResponseModel):
     """A vector for each input."""
     usage: Usage
     """The number of tokens of all inputs."""
-
-
-def _read_openai(request: OpenAIRequest) -> EmbedRequest:
-    return EmbedRequest(inputs=request.input, dimensions=request.dimensions)
 
 
 def openai_embeddings(served: ServedModel, request: OpenAIRequest, embedded: Embedded) -> dict[str, Any]:
@@ -222,18 +213,19 @@ def _filled_mask(tokenizer: Tokenizer, text: str, masks: Masks) -> list[Any]:
     places = [place for place, token_id in enumerate(ids) if token_id == tokenizer.mask_id]
     skipped = tokenizer.special_ids if len(places) == 1 else frozenset()
 
-    def element(place: int, token_id: int, score: float) -> dict[str, Any]:
-        filled = (*ids[:place], token_id, *ids[place + 1 :])
-        sequence = tokenizer.decode([shown for shown in filled if shown not in skipped])
-        return {
-            "score": score,
-            "token": token_id,
-            "token_str": tokenizer.decode([token_id]),
-            "sequence": sequence,
-        }
-
     rows = [
-        [element(place, *candidate) for candidate in mask] for place, mask in zip(places, masks, strict=True)
+        [
+            {
+                "score": score,
+                "token": token_id,
+                "token_str": tokenizer.decode([token_id]),
+                "sequence": tokenizer.decode(
+                    [i for i in (*ids[:place], token_id, *ids[place + 1 :]) if i not in skipped]
+                ),
+            }
+            for token_id, score in mask
+        ]
+        for place, mask in zip(places, masks, strict=True)
     ]
     return rows[0] if len(rows) == 1 else rows
 
@@ -341,12 +333,20 @@ _BORN = "Ada Lovelace was born in London."
 _ANSWER = {"inputs": {"question": "Where was she born?", "context": _BORN}}
 _BASE64 = {"input": _RIVER, "encoding_format": "base64"}
 _OPENAI, _RERANK, _COHERE = (
-    Dialect(openai_embeddings, _read_openai),
+    Dialect(openai_embeddings, lambda asked: EmbedRequest(inputs=asked.input, dimensions=asked.dimensions)),
     Dialect(rerank, _read_documents),
     Dialect(rerank_documents, _read_documents),
 )
 ROUTES = (
-    Route("/embed", "embed", embed, EmbedRequest, list[list[float]], _EMBED, Dialect(_vectors)),
+    Route(
+        "/embed",
+        "embed",
+        embed,
+        EmbedRequest,
+        list[list[float]],
+        _EMBED,
+        Dialect(lambda _, __, embedded: embedded.vectors),
+    ),
     Route("/v1/embeddings", "embed", embed, OpenAIRequest, OpenAIAnswer, _BASE64, _OPENAI),
     Route("/embeddings", "embed", embed, OpenAIRequest, OpenAIAnswer, {"input": _RIVER}, _OPENAI),
     Route("/predict", "predict", predict, PredictRequest, Labels, _FILM, Dialect(_labels)),

@@ -5,7 +5,7 @@ Source: text-embeddings-inference 1.9 docs/openapi.json; OpenAI's API reference,
 
 from dataclasses import asdict
 from importlib.metadata import version
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
@@ -19,8 +19,6 @@ from cloze.serving.schema import ResponseModel
 from cloze.serving.served_model import ServedModel
 
 VERSION = version("cloze-bert")
-
-ModelKind: TypeAlias = Literal["embedding", "classifier", "reranker"]
 
 
 class OpenAIModel(ResponseModel):
@@ -49,15 +47,23 @@ async def info(server: ServerState) -> dict[str, Any]:
     """Return the served models, their abilities, and the limits."""
     limits = server.queue.limits
     default = next(iter(server.models.values()))  # the fields of text-embeddings-inference are of this one
-    kind = _model_kind(default)
+    kind = "embedding"
+    if "predict" in default.abilities:  # a classifier with one label is a reranker there
+        kind = "classifier" if len(default.labels) > 1 else "reranker"
+    head = default.embedder if kind == "embedding" else default.predictor
+    if kind == "embedding":
+        about: dict[str, Any] = {"pooling": None if head is None else head.pooling}
+    else:
+        names = {str(number): label for number, label in enumerate(default.labels)}
+        about = {"id2label": names, "label2id": {label: int(number) for number, label in names.items()}}
     return {
         "model_id": default.name,
         "model_sha": None,
         "model_dtype": default.number_format,
-        "model_type": {kind: _kind_info(default, kind)},
+        "model_type": {kind: about},
         "served_model_name": default.name,
         "max_concurrent_requests": limits.waiting_requests,
-        "max_input_length": _max_input_length(default, kind),
+        "max_input_length": default.config.max_position_embeddings if head is None else head.max_seq_length,
         "max_batch_tokens": limits.batch_tokens,
         "max_batch_requests": None,
         "max_client_batch_size": limits.batch_texts,
@@ -104,28 +110,6 @@ ROUTES = (
 
 def _openai_model(server: ServerState, name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": server.started, "owned_by": "cloze"}
-
-
-def _model_kind(served: ServedModel) -> ModelKind:
-    """Return what text-embeddings-inference calls a model: a classifier with one label is a reranker."""
-    if "predict" not in served.abilities:
-        return "embedding"
-    return "classifier" if len(served.labels) > 1 else "reranker"
-
-
-def _max_input_length(served: ServedModel, kind: ModelKind) -> int:
-    head = served.embedder if kind == "embedding" else served.predictor
-    return served.config.max_position_embeddings if head is None else head.max_seq_length
-
-
-def _kind_info(served: ServedModel, kind: ModelKind) -> dict[str, Any]:
-    if kind == "embedding":
-        return {"pooling": None if served.embedder is None else served.embedder.pooling}
-    numbers = list(enumerate(served.labels))
-    return {
-        "id2label": {str(number): label for number, label in numbers},
-        "label2id": {label: number for number, label in numbers},
-    }
 
 
 def _model_info(model: ServedModel) -> dict[str, Any]:

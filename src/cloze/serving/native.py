@@ -198,13 +198,13 @@ async def decode(served: ServedModel, request: DecodeRequest, queue: Queue) -> l
     lists: Any = ids if isinstance(ids[0], list) else [ids]
     skipped = tokenizer.special_ids if request.skip_special_tokens is not False else frozenset()
 
-    def to_text(ids: list[int]) -> str:
-        if max(ids) >= tokenizer.vocab_size:
-            raise InputError(f"an id is not in 0..{tokenizer.vocab_size - 1}", where="ids")
-        return tokenizer.decode([i for i in ids if i not in skipped])
+    if max(map(max, lists)) >= tokenizer.vocab_size:
+        raise InputError(f"an id is not in 0..{tokenizer.vocab_size - 1}", where="ids")
 
-    tokens = list(map(estimate_tokens, lists))
-    return await queue.convert(lambda lists: list(map(to_text, lists)), lists, tokens)
+    def to_texts(lists: list[list[int]]) -> list[str]:
+        return [tokenizer.decode([i for i in ids if i not in skipped]) for ids in lists]
+
+    return await queue.convert(to_texts, lists, list(map(estimate_tokens, lists)))
 
 
 async def predict(

@@ -78,15 +78,6 @@ class _Job:
             _LOG.error("a computation failed", exc_info=error)
             self.error = ComputationFailed(type(error).__name__)
 
-    def settle(self) -> None:
-        """Hand the result to the request, unless its client has disconnected. Runs in the event loop."""
-        if self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.outputs)
-
 
 class _Worker:
     """A thread that applies kernels to the items of requests, in batches across requests."""
@@ -189,7 +180,10 @@ def _compute(shares: list[tuple[_Job, list[Any]]]) -> None:
 def _settle(jobs: list[_Job]) -> None:
     """Hand over a few results, and the rest after other events: writing each response takes time."""
     for job in jobs[:_RESULTS_PER_TURN]:
-        job.settle()
+        if job.error is not None and not job.future.done():  # it is done if the client has disconnected
+            job.future.set_exception(job.error)
+        elif not job.future.done():
+            job.future.set_result(job.outputs)
     if rest := jobs[_RESULTS_PER_TURN:]:
         asyncio.get_running_loop().call_soon(_settle, rest)
 

@@ -177,22 +177,12 @@ class StrictRoute(APIRoute):
 class _StrictRequest(Request):
     async def json(self) -> Any:
         try:
-            return parse_json(await self.body())
+            # decoded here: Python's parser would accept UTF-16, too
+            return json.loads((await self.body()).decode("utf-8"), object_pairs_hook=_check_object)
+        except RecursionError:
+            raise HTTPException(422, "body: lists and objects are nested too deep") from None
         except ValueError as error:
             raise HTTPException(422, f"body: {error}") from error
-
-
-def parse_json(body: bytes) -> Any:
-    """Return the value of a JSON body.
-
-    Raises:
-        ValueError: the body is not UTF-8 or not JSON, repeats a key, has too many keys, or is nested too deep.
-    """
-    text = body.decode("utf-8")  # Python's parser would accept UTF-16, too
-    try:
-        return json.loads(text, object_pairs_hook=_check_object)
-    except RecursionError:
-        raise ValueError("lists and objects are nested too deep") from None
 
 
 def _check_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -68,11 +68,6 @@ TextsOrIds: TypeAlias = NonBlankText | Ids | Many[NonBlankText | Ids]
 """A text, a list of token ids, or a list of either."""
 
 
-def to_list(inputs: Any) -> list[str | list[int]]:
-    """Return `TextsOrIds` as a list of inputs."""
-    return [inputs] if isinstance(inputs, str) or isinstance(inputs[0], int) else inputs
-
-
 class ResponseModel(BaseModel):
     """A JSON object; the docstrings of its fields are descriptions in the OpenAPI schema."""
 
@@ -147,8 +142,9 @@ class EmbeddingRequest(ModelRequest, EmbeddingOptions):
     """A text, a list of token ids, or a list of either."""
 
     @property
-    def input_list(self) -> list[str | list[int]]:
-        return to_list(self.inputs)
+    def input_list(self) -> Any:
+        is_one = isinstance(self.inputs, str) or isinstance(self.inputs[0], int)
+        return [self.inputs] if is_one else self.inputs
 
 
 class EmbedRequest(EmbeddingRequest):

@@ -162,7 +162,17 @@ class ServedModel:
         for text, text_ids in zip(inputs, embedder.token_ids(texts), strict=True):
             ids = text_ids
             if not isinstance(text.value, str):
-                ids = np.array([*ids.tolist(), *self._strip_special(text.value)], np.uint32)
+                sent_ids = text.value
+                if max(sent_ids) >= self.tokenizer.vocab_size:
+                    what = (
+                        f"token id {max(sent_ids)} is not in the vocabulary of {self.tokenizer.vocab_size:,}"
+                    )
+                    raise InputError(what, where="inputs")
+                start = 1 if sent_ids[0] == self.tokenizer.cls_id else 0
+                end = len(sent_ids) - (
+                    1 if sent_ids[-1] == self.tokenizer.sep_id and len(sent_ids) > start else 0
+                )
+                ids = np.array([*ids.tolist(), *sent_ids[start:end]], np.uint32)
             if (excess := len(ids) - limit) > 0:
                 if not text.truncates:
                     raise self.too_long(len(ids) + 2, limit + 2)
@@ -186,15 +196,6 @@ class ServedModel:
             for i, logits in self.fill_mask.logits(windows)
         }
         return [best[i] for i in range(len(windows))]
-
-    def _strip_special(self, ids: list[int]) -> list[int]:
-        """Remove [CLS] and [SEP] from the ends of a list of token ids."""
-        if max(ids) >= self.tokenizer.vocab_size:
-            what = f"token id {max(ids)} is not in the vocabulary of {self.tokenizer.vocab_size:,}"
-            raise InputError(what, where="inputs")
-        start = 1 if ids[0] == self.tokenizer.cls_id else 0
-        end = len(ids) - (1 if ids[-1] == self.tokenizer.sep_id and len(ids) > start else 0)
-        return ids[start:end]
 
     @cached_property
     def sentence_scorer(self) -> SentenceScorer:

@@ -48,12 +48,6 @@ def set_threads(threads: int | None, directories: Iterable[Path]) -> int:
     return threads
 
 
-def hosts_of(host: str, listening: socket.socket, api_key: str | None) -> set[str] | None:
-    """Return the names in requests that are answered; None for any."""
-    is_local = ip_address(listening.getsockname()[0]).is_loopback
-    return {host, "127.0.0.1", "::1", "localhost"} if is_local and api_key is None else None
-
-
 def run(app: FastAPI, listening: socket.socket, limits: Limits, *, tell: Callable[[str], None]) -> None:
     """Answer until SIGTERM or Ctrl-C; open requests are answered first.
 
