@@ -43,31 +43,12 @@ def test_errors_have_the_form_of_openai(
     assert error["type"] == (openai_type or "invalid_request_error")
 
 
-@pytest.mark.parametrize(
-    ("model", "route", "request_of"),
-    [
-        ("bert", "/embed", lambda n: {"inputs": ["a"] * n}),
-        ("bert", "/v1/embeddings", lambda n: {"input": ["a"] * n}),
-        ("bert", "/similarity", lambda n: {"inputs": {"source_sentence": "a", "sentences": ["b"] * n}}),
-        ("bert", "/decode", lambda n: {"ids": [[8]] * n}),
-        ("ranker", "/rerank", lambda n: {"query": "a", "texts": ["b"] * n}),
-        ("chooser", "/choose", lambda n: {"inputs": {"prompt": "a", "choices": ["b"] * n}}),
-    ],
-)
-def test_the_number_of_texts_has_a_limit(
-    models: Mapping[str, ServedModel], model: str, route: str, request_of: Any
-) -> None:
-    for limit in (32, 40):
-        with client_of({"model": models[model]}, Limits(batch_texts=limit)) as client:
-            assert client.post(route, json=request_of(limit)).status_code == 200
-            refused = client.post(route, json=request_of(limit + 1))
-            assert client.get("/info").json()["max_client_batch_size"] == limit
-        assert refused.status_code == 413
-        assert f"{limit + 1} are more than {limit}." in refused.text
-        assert f"serve with --max-batch-texts {limit + 1}." in refused.text
-
-
-def test_many_texts_are_bounded_by_their_tokens(models: Mapping[str, ServedModel]) -> None:
+def test_many_texts_are_limited_by_their_number_and_their_tokens(models: Mapping[str, ServedModel]) -> None:
+    with client_of(models, Limits(batch_texts=40)) as client:
+        assert len(client.ask("/embed", inputs=["a"] * 40)) == 40
+        refused = client.post("/embed", json={"inputs": ["a"] * 41})
+        assert (refused.status_code, "--max-batch-texts 41." in refused.text) == (413, True)
+        assert client.get("/info").json()["max_client_batch_size"] == 40
     with client_of(models) as client:
         assert len(client.ask("/v1/embeddings", input=["a"] * 2048)["data"]) == 2048
         assert client.post("/embed", json={"inputs": ["a" * 50_000] * 32}).status_code == 200

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from clients import Client, client_of
+from kinds_of_models import write_model
 
 import cloze
+from cloze.models.bert import BertModel
 from cloze.models.checkpoint import save_model
+from cloze.models.heads import BertForTokenClassification
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.texts import LabeledText
@@ -139,3 +142,30 @@ def test_info_lists_the_abilities_of_each_model(client: Client) -> None:
     assert info["limits"]["batch_texts"] == info["max_client_batch_size"] == 32
     assert info["limits"]["body_bytes"] == 2_000_000
     assert info["limits"]["body_seconds"] == 10
+
+
+def test_an_unusable_head_leaves_the_encoder(tmp_path: Path) -> None:
+    def tagger(bert: BertModel) -> BertForTokenClassification:
+        return BertForTokenClassification(bert, num_labels=2)
+
+    config_file = write_model(tmp_path / "model", tagger) / "config.json"
+    (tmp_path / "model" / "manifest.json").unlink()
+    unnamed = {"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}
+    config_file.write_text(json.dumps(json.loads(config_file.read_text()) | unnamed))
+    with pytest.warns(UserWarning, match="served without its head: no tagger"):
+        served = ServedModel.load("foreign", tmp_path / "model", device="cpu")
+    assert served.task is None
+    assert "embed" in served.abilities
+
+
+@pytest.mark.protected
+def test_left_truncation_of_pairs_is_that_of_tokenizers(directories: Mapping[str, Path]) -> None:
+    path, long = directories["encoder"], " ".join("abcdefghij" * 6)
+    tokenizer = load_tokenizer(path)
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.AutoTokenizer.from_pretrained(str(path), truncation_side="left")
+    for text, pair in ((long, None), (long, "a b c"), ("a b c", long)):
+        ours = tokenizer.encode(text, pair, max_length=20, truncation_side="left")
+        expected = theirs(text, pair, truncation=True, max_length=20)
+        assert ours.input_ids == expected["input_ids"]
+        assert ours.token_type_ids == expected["token_type_ids"]

@@ -167,22 +167,10 @@ def test_a_base_exception_does_not_end_the_thread(
     assert "Panic" in caplog.text
 
 
-def test_stopping_refuses_new_requests_and_answers_queued_ones(make_queue: MakeQueue) -> None:
-    queue = make_queue()
-
-    async def ask() -> int:
-        async with held(queue):
-            (waiting,) = await start(queue, admitted(queue, queue.run(lambda: 5, tokens=1)))
-            queue.stop()
-            assert not queue.is_alive
-        return await waiting
-
-    assert asyncio.run(ask()) == 5
-
-
 def test_once_it_stops_requests_are_answered_in_order(make_queue: MakeQueue) -> None:
     queue = make_queue(batch_tokens=12)
     queue.stop()
+    assert not queue.is_alive
     found, order, upper = ask_upper(queue, ["abcdefg", "hi"], ["jklm"], ["n"])
     assert found == [["ABCDEFG", "HI"], ["JKLM"], ["N"]]
     assert order == [0, 1, 2]
@@ -234,30 +222,22 @@ async def wait(queue: Queue, tokens: int = 1) -> None:
         await queue.run(lambda: None, tokens=tokens)
 
 
-def test_a_full_queue_refuses_at_once(make_queue: MakeQueue) -> None:
-    queue = make_queue(waiting_requests=2)
+@pytest.mark.parametrize(
+    ("limits", "tokens"), [({"waiting_requests": 2}, [1, 1]), ({"waiting_tokens": 100}, [1000])]
+)
+def test_a_full_queue_refuses_at_once(
+    make_queue: MakeQueue, limits: dict[str, float], tokens: list[int]
+) -> None:
+    queue = make_queue(**limits)
 
     async def ask() -> None:
         async with held(queue):
-            waiting = await start(queue, *(wait(queue) for _ in range(2)))
+            waiting = await start(queue, *(wait(queue, number) for number in tokens))
             assert queue.is_full
             with pytest.raises(Overloaded):
                 await wait(queue)
         await asyncio.gather(*waiting)
         assert not queue.is_full
-
-    asyncio.run(ask())
-
-
-def test_tokens_fill_the_queue_but_one_large_request_is_accepted(make_queue: MakeQueue) -> None:
-    queue = make_queue(waiting_tokens=100)
-
-    async def ask() -> None:
-        async with held(queue):
-            (large,) = await start(queue, wait(queue, 1000))
-            with pytest.raises(Overloaded):
-                await wait(queue)
-        await large
 
     asyncio.run(ask())
 
@@ -275,20 +255,6 @@ def test_requests_past_the_deadline_are_not_computed(make_queue: MakeQueue) -> N
     asyncio.run(ask())
     assert computed == [2]
     assert queue.waiting_tokens == 0
-
-
-def test_the_event_loop_is_free_during_a_computation(make_queue: MakeQueue) -> None:
-    queue = make_queue()
-
-    async def ask() -> bool:
-        loop_has_run = threading.Event()
-        computing = asyncio.create_task(queue.run(lambda: loop_has_run.wait(10), tokens=1))
-        for _ in range(10):
-            await asyncio.sleep(0.001)
-        loop_has_run.set()
-        return bool(await computing)
-
-    assert asyncio.run(ask())
 
 
 def test_a_request_that_is_computed_does_not_wait(make_queue: MakeQueue) -> None:
