@@ -51,13 +51,13 @@ def plan_finetuning(task: Task, config: FinetuneConfig, **options: Any) -> RunPl
     return finetuning.plan_finetuning(task, config, **options)
 
 
+CARD, CPU = CardInfo(), DistributedContext(torch.device("cpu"))
+
+
 def prepare(
-    task: Task, config: FinetuneConfig, context: DistributedContext, progress: Progress = SILENT
+    task: Task, config: FinetuneConfig, context: DistributedContext = CPU, progress: Progress = SILENT
 ) -> PreparedData:
     return prepare_data(task, config, context, progress)
-
-
-CARD = CardInfo()
 
 
 def rows(run: Path, kind: str = "train") -> list[dict[str, Any]]:

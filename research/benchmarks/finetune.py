@@ -98,7 +98,7 @@ class Finetune(TimedBenchmark):
             Timing(name, CONTESTANTS[name][0], tuple(outcome.seconds_per_epoch for outcome in by_seed))
             for name, by_seed in outcomes.items()
         ]
-        metric = config.selection_metric(task)
+        metric = prepared.metric
         num_sequences = sum(map(len, prepared.data.train_features))
         return self.describe(
             timings,
@@ -202,7 +202,7 @@ def fine_tune(name: str, prepared: PreparedData, config: FinetuneConfig) -> Outc
     """Fine-tune and score a contestant with the seed of `config`."""
     with tempfile.TemporaryDirectory(prefix="cloze-bench-") as directory:
         scores, seconds = CONTESTANTS[name][1](prepared, config, Path(directory) / "run")
-    return Outcome(name, config.seed, scores[config.selection_metric(prepared.task)], scores, seconds)
+    return Outcome(name, config.seed, scores[prepared.metric], scores, seconds)
 
 
 def _fine_tune_cloze(prepared: PreparedData, config: FinetuneConfig, run: Path) -> ScoresAndSeconds:
@@ -220,7 +220,7 @@ def _fine_tune_transformers(
 ) -> ScoresAndSeconds:
     padded = build_padded_model(_new_model(prepared, config), prepared.task)
     scores, seconds = train_with_trainer(padded, prepared, config, directory=run, tuned=tuned)
-    metric = config.selection_metric(prepared.task)
+    metric = prepared.metric
     best = min if metric in LOWER_IS_BETTER else max
     return best(scores, key=lambda epoch: epoch[metric]), fmean(seconds)
 

@@ -17,8 +17,8 @@ from cloze import artifacts
 from cloze.api.settings import finetuning_layers, resolve_finetuning
 from cloze.data.reading.files import file_version
 from cloze.errors import InputError
-from cloze.finetuning.config import FinetuneConfig, load_finetuning
-from cloze.finetuning.data import add_checksums, find_data
+from cloze.finetuning.config import FinetuneConfig, load_finetuning, selection_metric
+from cloze.finetuning.data import find_data, hash_files
 from cloze.finetuning.finetune import TRIALS, extract_scores, finetune
 from cloze.finetuning.run import SCORES
 from cloze.progress import Progress
@@ -117,7 +117,7 @@ class TaskRun:
             InputError: the settings are wrong or other ones.
         """
         task, config = self.config(encoder or self.directory, seed)
-        config.selection_metric(task)
+        selection_metric(task, config.best_metric)
         if positions is not None and config.max_seq_length > positions:
             what = f"max_seq_length {config.max_seq_length} exceeds the {positions} positions of the encoder"
             raise InputError(what, where=f"the task {self.name}")
@@ -233,4 +233,4 @@ def plan_task_runs(
 
 @cache  # many fine-tunings have the same data
 def _data_sha256(task: str, data: str, versions: tuple[object, ...]) -> str | None:
-    return add_checksums(find_data(find_task(task), FinetuneConfig(model="", train=data)))[0].data_sha256
+    return hash_files(find_data(find_task(task), data))[0]

@@ -9,7 +9,7 @@ from samples import NANO_TASK, Cloze, ErrorLine, Samples
 
 import cloze as package
 from cloze.errors import InputError
-from cloze.finetuning.data import LabeledData
+from cloze.finetuning.data import sample
 
 NANO_FINETUNE = f"finetune classification -m {{run}} -d {{table}} -o {{out}} {' '.join(NANO_TASK)}"
 
@@ -56,13 +56,9 @@ def test_a_learning_curve_is_a_table_by_number_of_examples(
 
 
 def test_a_larger_share_contains_the_smaller_ones() -> None:
-    data = LabeledData([*range(100)], [[i] for i in range(100)], [1], [[1]])
-    small, large = data.with_fraction(0.1), data.with_fraction(0.305)
-    assert (len(small.train), len(large.train)) == (10, 30)
-    assert set(small.train) < set(large.train)
-    assert large.train_features == [[i] for i in large.train]
-    assert (large.dev, data.with_fraction(1.0)) == ([1], data)
-    assert len(data.with_fraction(0.001).train) == 1
+    small, large = sample(range(100), 10), sample(range(100), 30)
+    assert set(small) < set(large)
+    assert sample([[i] for i in range(100)], 30) == [[i] for i in large]
 
 
 def test_shares_that_cannot_be_learned_from_are_refused(error_line: ErrorLine, tmp_path: Path) -> None:

@@ -1,10 +1,8 @@
 """The bundled novels, and the whole demo at a small size."""
 
-import itertools
 import json
 import re
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from cloze.data.reading.formats import read_rows
 from cloze.demo.novels import NOVELISTS, read_chapters, split_passages
 from cloze.demo.pipeline import MASKED_TEXTS, DemoSize, run_demo, run_stages
 from cloze.errors import InputError
-from cloze.progress import SILENT, Progress
+from cloze.progress import Progress
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -72,17 +70,6 @@ def test_the_demo_runs_all_stages_and_opens_no_connection(
     _check_printed_commands(output, progress, capsys)
     with pytest.raises(InputError, match="already exists"):
         run_demo(output=output)
-
-
-@pytest.mark.slow
-def test_the_results_do_not_depend_on_the_time(tmp_path: Path) -> None:
-    hours = itertools.count(step=3600)
-    results = [
-        run_stages(tmp_path / name, SMALL, workers=1, progress=progress)
-        for name, progress in (("fast", SILENT), ("slow", Progress(quiet=True, clock=lambda: next(hours))))
-    ]
-    fast, slow = (replace(result, reports=()) for result in results)
-    assert slow == fast
 
 
 def _check_printed_commands(output: Path, progress: str, capsys: pytest.CaptureFixture[str]) -> None:

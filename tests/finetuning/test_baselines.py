@@ -92,13 +92,7 @@ PLAIN = "Ann\tNOUN\nran\tVERB\n\nAnn\tNOUN\nBob\tNOUN\n"
         ("multiple-choice", "a.jsonl", CHOICES, "accuracy", {"majority": 2 / 3}),
         ("tagging", "a.conll", ENTITIES, "f1", {"majority": 100}),
         ("tagging", "a.conll", PLAIN, "tag_accuracy", {"majority": 100}),
-        (
-            "squad_v2",
-            "a.json",
-            squad(),
-            "exact",
-            {"no_answer": 100 / 22},
-        ),
+        ("squad_v2", "a.json", squad(), "exact", {"no_answer": 100 / 22}),
     ],
 )
 def test_scores(write, name, file, content, metric, expected):

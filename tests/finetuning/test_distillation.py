@@ -18,7 +18,6 @@ from cloze import artifacts
 from cloze.errors import InputError
 from cloze.finetuning import preparation
 from cloze.finetuning.config import DistillationConfig, FinetuneConfig
-from cloze.finetuning.data import load_data
 from cloze.finetuning.objective import FinetuningObjective
 from cloze.finetuning.preparation import TeacherOutputs, compute_targets, load_teacher
 from cloze.inference.text_predictors import TextClassifier
@@ -27,7 +26,7 @@ from cloze.models.batch import to_device
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
 from cloze.models.config_file import load_config
-from cloze.progress import SILENT, Progress
+from cloze.progress import Progress
 from cloze.tasks.answers.vectors import Vectors
 from cloze.tasks.config import save_finetuned
 from cloze.tasks.predict import featurize
@@ -35,7 +34,6 @@ from cloze.tasks.task import Task
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.checkpoints import CheckpointConfig
-from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
 from cloze.training.metric_sums import sigmoid_divergence, softmax_divergence
 from family_cases import CASES, FAMILIES, REVIEWS
@@ -46,6 +44,8 @@ TAUGHT = [name for name in FAMILIES if not name.startswith("squad")]
 """A task of each kind of answer that learns from a teacher."""
 
 LABELED = REVIEWS.with_settings({"labels": ("no", "yes")})
+WITH_PERHAPS = REVIEWS.with_settings({"labels": ("no", "perhaps", "yes")})
+SCORED = task_of("scored-pairs")
 SaveTeacher = Callable[..., Path]
 
 
@@ -100,7 +100,7 @@ def test_sigmoid_divergence_is_that_of_two_classes():
 def test_loss_of_a_step_is_the_weighted_sum(config, save_teacher, is_labeled):
     task, _ = fitted(REVIEWS, Path(config.train), Path(config.model))
     config = with_teacher(config, save_teacher(task), temperature=4.0, weight=0.7)
-    prepared = prepare(REVIEWS, config, DistributedContext(torch.device("cpu")))
+    prepared = prepare(REVIEWS, config)
     task, features = prepared.task, prepared.data.flat_train_features[:5]
     model = task.answer.head(
         load_model(Path(config.model)), generator=torch.Generator().manual_seed(1)
@@ -296,22 +296,10 @@ def test_teachers_that_are_missing_untrained_or_read_other_tokens(
 @pytest.mark.parametrize(
     ("task", "teacher", "message"),
     [
-        (
-            LABELED,
-            task_of("regression", minimum=0, maximum=1),
-            "for the task 'regression', whose outputs are others",
-        ),
-        (
-            LABELED,
-            REVIEWS.with_settings({"labels": ("no", "perhaps", "yes")}),
-            "the teacher's classes are no, perhaps, yes, those of the data are no, yes",
-        ),
+        (LABELED, task_of("regression", minimum=0, maximum=1), "'regression', whose outputs are others"),
+        (LABELED, WITH_PERHAPS, "classes are no, perhaps, yes, those of the data are no, yes"),
         (task_of("squad_v1"), task_of("squad_v1"), "squad_v1 cannot learn from a teacher"),
-        (
-            task_of("scored-pairs"),
-            task_of("scored-pairs", prompt="query: "),
-            "the teacher's prompt is 'query: ', the student's ''",
-        ),
+        (SCORED, task_of("scored-pairs", prompt="query: "), "prompt is 'query: ', the student's ''"),
     ],
 )
 def test_teacher_of_another_task_or_with_other_settings(
@@ -363,7 +351,7 @@ def test_model_of_another_program_as_teacher(config, build_encoder, tokenizer, t
     (tmp_path / "saved" / artifacts.MANIFEST).unlink()
     config = with_teacher(config, tmp_path / "saved")
     finetune(REVIEWS, config, tmp_path / "run")
-    data = load_data(REVIEWS, config, tokenizer, SILENT)[1]
+    data = prepare(REVIEWS, config).data
     model = load_model(tmp_path / "saved", task.answer.head)
     with torch.no_grad():
         logits = model(to_device(REVIEWS.answer.batch(data.flat_train_features[:1])))

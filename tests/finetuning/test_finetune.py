@@ -19,12 +19,12 @@ import cloze
 from cloze import artifacts, file_io
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.config import load_finetuning
-from cloze.finetuning.data import load_data, read_examples
+from cloze.finetuning.data import read_examples
 from cloze.finetuning.finetune import extract_scores
 from cloze.finetuning.objective import FinetuningObjective
 from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
-from cloze.progress import SILENT, Progress
+from cloze.progress import Progress
 from cloze.tasks.registry import find_task
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig
@@ -32,7 +32,7 @@ from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
 from family_cases import REVIEWS
 from helpers import finetuning_of, task_of
-from runs import assert_same_weights, finetune, resume_finetuning, rows, weights
+from runs import assert_same_weights, finetune, prepare, resume_finetuning, rows, weights
 from serving.clients import client_of
 
 SCORED = [("good", 2.5), ("fine", 1.5), ("bad", -1.5), ("awful", -2.5)]
@@ -121,22 +121,21 @@ def test_overwrite_of_an_input_is_refused(config, trained, tmp_path):
         cloze.finetune("rte", output=tmp_path / "run", resume=True)
 
 
-def test_train_examples_limits_the_training_data(nano_checkpoint, config, capsys):
+def test_train_examples_limits_the_training_data(config, capsys):
     """The dev data stay the same, and the labels are those of all examples."""
-    tokenizer = load_tokenizer(nano_checkpoint)
-    task, whole = load_data(REVIEWS, config, tokenizer, SILENT)
+    whole = prepare(REVIEWS, config)
     parts = []
     for size in (2, 20):
-        some = replace(config, train_examples=size)
-        task_of_part, data = load_data(REVIEWS, some, tokenizer, SILENT)
-        assert (task_of_part, data.dev, len(data.train_features)) == (task, whole.dev, size)
-        parts.append(data.train)
+        part = prepare(REVIEWS, replace(config, train_examples=size))
+        expected = (whole.task, whole.data.dev, size)
+        assert (part.task, part.data.dev, len(part.data.train_features)) == expected
+        parts.append(part.data.train)
     assert all(example in parts[1] for example in parts[0])
-    assert all(example in whole.train for example in parts[1])
-    load_data(REVIEWS, replace(config, max_seq_length=8), tokenizer, Progress())
+    assert all(example in whole.data.train for example in parts[1])
+    prepare(REVIEWS, replace(config, max_seq_length=8), progress=Progress())
     assert "training examples are longer than 8 tokens: cut" in capsys.readouterr().err
     with pytest.raises(InputError, match=r"there are \d+ training examples, fewer than train_examples 1,000"):
-        load_data(REVIEWS, replace(config, train_examples=1000), tokenizer, SILENT)
+        prepare(REVIEWS, replace(config, train_examples=1000))
     with pytest.raises(ValueError, match="train_examples 0 is not positive"):
         replace(config, train_examples=0)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 import pytest
-import torch
 
 from cloze.errors import InputError
 from cloze.finetuning.config import PAPER_GRID, GridConfig
@@ -19,13 +18,11 @@ from cloze.finetuning.objective import FinetuningObjective
 from cloze.inference.predictor import Predictor
 from cloze.model_paths import resolve_checkpoint
 from cloze.reports.run_report import write_report
-from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import Interrupted
-from cloze.training.metrics_log import read_metrics
 from cloze.training.run_directory import run_lock
 from family_cases import REVIEWS
 from helpers import finetuning_of
-from runs import finetune, resume_finetuning
+from runs import CPU, finetune, resume_finetuning, rows
 
 
 def _trials(run: Path) -> dict:
@@ -128,7 +125,7 @@ def test_trials_are_resumed_alone_and_with_their_settings(config, tmp_path):
     run = tmp_path / "run"
     finetune(REVIEWS, replace(config, seeds=2, epochs=1), run)
     with (
-        run_lock(run, DistributedContext(torch.device("cpu"))),
+        run_lock(run, CPU),
         pytest.raises(InputError, match="another process is using this run"),
     ):
         resume_finetuning(run)
@@ -137,33 +134,22 @@ def test_trials_are_resumed_alone_and_with_their_settings(config, tmp_path):
         resume_finetuning(run)
 
 
-def test_a_trial_with_an_undefined_score_is_the_last(configure, tmp_path):
+def test_a_trial_with_an_undefined_score_is_the_last_and_has_nulls_in_its_files(configure, tmp_path):
     train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
     train.write_text("text\tlabel\n" + "".join(f"{'very ' * (n // 5)}film\t{n % 5}\n" for n in range(40)))
     dev.write_text("text\tlabel\ngood film\t1\nbad film\t2\nawful\t4\n")
     settings = "epochs=1 grid.learning_rates=[0.3,1e-3] batch_size=12 max_seq_length=16"
-    finetune(*configure("regression", train, settings, dev=dev), tmp_path / "run")
-    summary = _trials(tmp_path / "run")
+    run = tmp_path / "run"
+    finetune(*configure("regression", train, settings, dev=dev), run)
+    summary = _trials(run)
     assert [(s["setting"], s["mean"]["spearman"] is None) for s in summary["settings"]] == [
         ("rate-0.001", False),
         ("rate-0.3", True),
     ]
     assert summary["best"]["trial"] == summary["settings"][0]["results"][0]["trial"]
-
-
-def test_undefined_scores_are_null_in_files(configure, tmp_path):
-    train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
-    train.write_text("text\tlabel\n" + "".join(f"film {n}\t{n % 5}\n" for n in range(12)))
-    dev.write_text("text\tlabel\nfilm 1\t2\n")
-    settings = "epochs=1 seeds=2 batch_size=12 max_seq_length=16"
-    scores = finetune(*configure("regression", train, settings, dev=dev), tmp_path / "run")
-    assert math.isnan(scores["pearson"])
-    files = [path for path in (tmp_path / "run").rglob("*") if path.suffix in (".json", ".jsonl", ".md")]
+    files = [path for path in run.rglob("*") if path.suffix in (".json", ".jsonl", ".md")]
     assert not [path for path in files if re.search(r"\b(NaN|nan|Infinity)\b", path.read_text())]
-    assert json.loads((tmp_path / "run/scores.json").read_text())["pearson"] is None
-    assert _trials(tmp_path / "run")["settings"][0]["deviation"]["pearson"] is None
-    trial = next((tmp_path / "run/trials").iterdir())
-    rows = [row for row in read_metrics(trial) if row["kind"] == "validation"]
-    assert all(math.isnan(row["pearson"]) for row in rows)
-    html = write_report(trial, output=tmp_path / "report.html").read_text()
-    assert "undefined" in html
+    trial = run / "trials" / summary["settings"][1]["results"][0]["trial"]
+    assert json.loads((trial / "scores.json").read_text())["spearman"] is None
+    assert all(math.isnan(row["spearman"]) for row in rows(trial, "validation"))
+    assert "undefined" in write_report(trial, output=tmp_path / "report.html").read_text()

@@ -27,14 +27,12 @@ from cloze.tasks.config import save_finetuned, with_settings
 from cloze.tasks.predict import featurize, predict
 from cloze.tasks.task import Task
 from cloze.tokenization.tokenizer import Tokenizer
-from cloze.training.distributed import DistributedContext
 from family_cases import CASES, REVIEWS
 from helpers import task_of
 from runs import prepare
 from tiny_models import write_checkpoint
 
 REVIEWS_WITH_LABELS = REVIEWS.with_settings({"labels": ("yes", "no")})
-CONTEXT = DistributedContext(torch.device("cpu"))
 
 
 def _generator(seed: int = 3) -> torch.Generator:
@@ -104,18 +102,8 @@ def test_head_gives_the_same_answers_in_a_new_run(name, changed, save, tmp_path,
 @pytest.mark.parametrize(
     ("trained", "task", "settings", "reason"),
     [
-        (
-            "classification",
-            "classification",
-            {"labels": ("down", "left")},
-            "has the classes down, up, the data",
-        ),
-        (
-            "classification",
-            "multi-label",
-            {"labels": ("down", "up")},
-            "was trained for the task classification",
-        ),
+        ("classification", "classification", {"labels": ("down", "left")}, "classes down, up, the data"),
+        ("classification", "multi-label", {"labels": ("down", "up")}, "for the task classification"),
         ("cola", "sst2", {}, "was trained for the task cola"),
         ("stsb", "regression", {"minimum": 0.0, "maximum": 5.0}, "was trained for the task stsb"),
         ("squad_v1", "ranking", {}, "was trained for the task squad_v1"),
@@ -141,7 +129,7 @@ def test_new_run_says_which_head_it_starts_from(save, config, capsys):
     directory = save(REVIEWS_WITH_LABELS)
 
     def start(config: FinetuneConfig) -> torch.Tensor:
-        prepared = prepare(REVIEWS, replace(config, model=str(directory)), CONTEXT, Progress())
+        prepared = prepare(REVIEWS, replace(config, model=str(directory)), progress=Progress())
         return prepared.build_model().state_dict()["classifier.weight"]
 
     old = load_model(directory, REVIEWS_WITH_LABELS.answer.head).state_dict()["classifier.weight"]

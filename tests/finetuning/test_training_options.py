@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from cloze.errors import InputError
 from cloze.finetuning.config import load_finetuning
@@ -17,7 +16,6 @@ from cloze.models.batch import to_device
 from cloze.models.config_file import load_config
 from cloze.tasks.config import to_toml
 from cloze.tasks.texts import LabeledText
-from cloze.training.distributed import DistributedContext
 from cloze.training.model_card import BaseModel
 from family_cases import REVIEWS
 from helpers import finetuning_of, resolve_finetuning, task_of
@@ -122,7 +120,7 @@ def test_dropout_is_that_of_the_settings(config, tmp_path):
 
 @pytest.mark.parametrize(("dropout", "is_random"), [(None, True), (0.0, False), (0.5, True)])
 def test_dropout_of_the_head_is_that_of_the_settings(config, dropout, is_random):
-    prepared = prepare(REVIEWS, replace(config, dropout=dropout), DistributedContext(torch.device("cpu")))
+    prepared = prepare(REVIEWS, replace(config, dropout=dropout))
     model = prepared.build_model().train()
     batch = to_device(REVIEWS.answer.batch(prepared.data.flat_train_features[:9]))
     shares = [(model(batch) == model(batch)).float().mean().item() for _ in range(3)]

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from cloze.cli import main
 from cloze.data.build.corpus import build_dataset
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
@@ -49,18 +48,6 @@ def test_any_text_is_evaluated(checkpoint, novel):
     assert 0 < found.masked_lm["masked_lm_accuracy"] < 1
     assert found.masked_lm["masked_lm_loss"] < math.log(700)
     assert found == evaluate_pretrained(checkpoint, [novel], config, device="cpu")
-
-
-@pytest.mark.slow
-def test_command_prints_the_metrics(finished, dataset, capsys):
-    for task, name in (("mlm", "masked_lm_loss"), ("nsp", "next_sentence_accuracy")):
-        command = ["evaluate", task, "-m", str(finished), "-d", str(dataset), "--set=max_seq_length=64"]
-        assert main([*command, "--quiet"]) == 0
-        lines = capsys.readouterr().out.splitlines()
-        assert any(line.split()[0] == name for line in lines)
-        assert lines[-1].endswith(f"pairs: {dataset}")
-        assert main([*command, "--json", "--quiet"]) == 0
-        assert {name, "pairs", "masked_words", "data"} <= set(json.loads(capsys.readouterr().out))
 
 
 @pytest.mark.slow

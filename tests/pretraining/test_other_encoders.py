@@ -98,7 +98,10 @@ def test_evaluate_scores_the_heads_of_the_model(run: Path, dataset: Path) -> Non
     masked = cloze.evaluate("mlm", model=run, data=dataset, settings={"max_seq_length": 32})
     trains_on_pairs = encoders()[run.parent.name.rstrip("0123456789")].trains_on_pairs
     assert (masked.counts["pairs"] > 0) == trains_on_pairs
-    if not trains_on_pairs:
+    if trains_on_pairs:
+        scores = cloze.evaluate("nsp", model=run, data=dataset, settings={"max_seq_length": 32}).scores
+        assert 0 <= scores["next_sentence_accuracy"] <= 1
+    else:
         with pytest.raises(InputError, match=r"has no next-sentence head\. .*cloze evaluate mlm"):
             cloze.evaluate("nsp", model=run, data=dataset)
 

@@ -38,10 +38,8 @@ from cloze.pretraining.run import plan_pretraining
 from cloze.progress import Progress
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig, read_state
-from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.optimizer import MuonConfig
-from cloze.training.run_directory import run_lock
 from runs import assert_same_run, assert_same_weights, pretrain, resume_pretraining, rows, weights
 
 RECIPES = sorted((Path(__file__).resolve().parents[2] / "src/cloze/recipes").glob("*.toml"))
@@ -211,17 +209,16 @@ def test_run_with_init_resumes_bit_identically_from_step_0(finished, pretrained)
 
 
 @pytest.mark.slow
-def test_few_held_out_instances_are_warned_of_with_the_interval(nano, novel, dataset, tmp_path, capsys):
+def test_few_held_out_instances_are_warned_of(nano, novel, dataset, tmp_path, capsys):
     config = replace(nano, steps=2, evaluation=replace(nano.evaluation, times=1, max_instances=2000))
     pretrain(config, tmp_path / "run", progress=Progress())
     (warning,) = re.findall(
-        r"warning: (\d+) held-out documents make (\d+) instances: losses are uncertain by ±(0\.\d\d) \(95%\); "
-        "build the data set of more text or with a larger share of held-out documents",
+        r"warning: (\d+) held-out documents make (\d+) instances: losses are uncertain; "
+        "build the data set of more text, or hold more documents out",
         capsys.readouterr().err,
     )
-    documents, instances, interval = map(float, warning)
+    documents, instances = map(int, warning)
     assert 0 < documents <= instances < 200
-    assert 0.05 < interval < 0.5
 
     building = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.7)
     build_dataset([novel], dataset, tmp_path / "data", building)
@@ -261,9 +258,14 @@ def test_run_from_a_published_distilbert_resumes(nano, pretrained, tmp_path):
     vocabulary.save(tmp_path / "published")
     run = pretrained(steps=2, init=str(tmp_path / "published"), pairs=PairsConfig(next_sentence=False))
     resume_pretraining(run)
-    change_settings(run, "model.num_hidden_layers=1")
-    with pytest.raises(InputError, match=r"run\.toml: differs from .*: model\.num_hidden_layers is 1, not 2"):
-        resume_pretraining(run)
+    settings = (run / "run.toml").read_text()
+    for change in ("model.num_hidden_layers=1", "model.hidden_dropout_prob=0.3"):
+        (run / "run.toml").write_text(settings)
+        change_settings(run, change)
+        with pytest.raises(
+            InputError, match=rf"run\.toml: differs from .*{change.replace('=', ' is ')}, not "
+        ):
+            resume_pretraining(run)
 
 
 def change_settings(run: Path, *overrides: str) -> None:
@@ -289,30 +291,6 @@ def test_changed_immutable_settings_are_refused(copy, finished):
             message = rf"run\.toml: differs from .*{re.escape(change.partition('=')[0])} is .*Copy it over"
             with pytest.raises(InputError, match=message):
                 resume_pretraining(copy)
-
-
-@pytest.mark.slow
-def test_changed_model_of_a_run_with_init_is_refused(finished, pretrained):
-    run = pretrained(steps=2, init=str(finished))
-    resume_pretraining(run)
-    settings = (run / "run.toml").read_text()
-    for change in ("model.hidden_dropout_prob=0.3", "model.num_hidden_layers=1"):
-        (run / "run.toml").write_text(settings)
-        change_settings(run, change)
-        with pytest.raises(InputError, match=rf"run\.toml: differs from .*{change.partition('=')[0]} is "):
-            resume_pretraining(run)
-
-
-def test_locked_run_is_refused(nano, copy):
-    run = copy
-    with run_lock(run, DistributedContext(torch.device("cpu"))):
-        for again in (
-            lambda: resume_pretraining(run),
-            lambda: pretrain(replace(nano, steps=2), run, overwrite=True),
-        ):
-            with pytest.raises(InputError, match=r"copy: another process is using this run\. Wait for it"):
-                again()
-    resume_pretraining(run)
 
 
 def test_phase_without_steps_and_changed_machine_are_warned_of(nano, tmp_path, capsys):
@@ -407,14 +385,6 @@ def test_texts_are_resumed_wherever_a_kill_left_their_run(finished, tmp_path):
     assert new(texts=texts, resume=True) == losses
 
 
-@pytest.mark.slow
-def test_existing_run_is_not_overwritten(nano, copy):
-    with pytest.raises(InputError, match=r"already exists. .*`resume`.*`overwrite`"):
-        pretrain(nano, copy)
-    pretrain(replace(nano, steps=5), copy, overwrite=True)
-    assert read_state(resolve_checkpoint(copy, "latest")).step == 5
-
-
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_every_recipe_loads(recipe):
     loaded = configuration.load(PretrainConfig, recipe, ["data=somewhere", "steps=1000"])
@@ -459,10 +429,10 @@ def test_original_recipe_has_the_papers_and_googles_settings():
         ("optimizer.learning_rat=1", "Did you mean optimizer.learning_rate"),
         ("model.attends_to=up", "model.attends_to = 'up' is not a choice"),
         ("model.attends_to=left masking.masked_lm_prob=0.3", "masking: nothing is masked"),
-        ("model.attends_to=right google_instances={}", "google_instances"),
-        ("masking.mask_token_prob=0.9 google_instances={}", "masking.mask_token_prob"),
-        ("pairs.next_sentence=false google_instances={}", "google_instances are always pairs"),
-        ("masking.initial_masked_lm_prob=0.3 google_instances={}", "initial_masked_lm_prob"),
+        ("model.attends_to=right google_instances={}", "google_instances: "),
+        ("masking.mask_token_prob=0.9 google_instances={}", "google_instances: "),
+        ("pairs.next_sentence=false google_instances={}", "google_instances: Google's program always makes"),
+        ("masking.initial_masked_lm_prob=0.3 google_instances={}", "google_instances: "),
     ],
 )
 def test_wrong_settings_are_refused_in_one_line(overrides, message):

@@ -38,8 +38,9 @@ from cloze.training.metric_sums import MeasuredStep, MetricSums, means_of_steps
 from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import Budget, OptimizerConfig, parse_duration
 from cloze.training.run import TrainingRun
+from cloze.training.run_directory import run_lock
 from helpers import flip_bit
-from runs import CARD, assert_same_weights, losses, rows, weights
+from runs import CARD, CPU, assert_same_weights, losses, rows, weights
 
 MICRO_BATCHES = 3
 
@@ -82,9 +83,6 @@ class LineObjective(Objective):
     def evaluate(self) -> Iterator[MetricSums]:
         for batch in (1000, 1001):
             yield {"square": (self.square(batch), 1)}
-
-    def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
-        return (-metrics["loss"],)
 
     def save_model(self, directory: Path) -> None:
         save_file(self.model.state_dict(), directory / "model.safetensors")
@@ -129,7 +127,7 @@ def _run(
         evaluation=evaluation,
         budget=budget or Budget(STEPS),
         card=CARD,
-        context=DistributedContext(torch.device("cpu")),
+        context=CPU,
         progress=progress,
     )
 
@@ -501,6 +499,13 @@ def test_checkpoint_of_another_format_is_refused(copy):
     assert newest_checkpoint(copy, SILENT) is None
 
 
+def test_a_run_in_use_is_neither_resumed_nor_replaced(copy):
+    with run_lock(copy, CPU):
+        for resume in (True, False):
+            with pytest.raises(InputError, match=r"copy: another process is using this run\. Wait for it"):
+                _train(copy, resume=resume)
+
+
 def test_every_evaluation_is_made(tmp_path):
     _train(tmp_path, budget=Budget(10), evaluation=EvaluationConfig(times=10, log_every_steps=10))
     assert len(losses(tmp_path, "validation")) == 10
@@ -631,7 +636,7 @@ def test_a_row_of_the_log_has_the_means_of_its_steps():
         MeasuredStep({"square": (4.0, 2)}, 0.1, 1.0, 10, 2.0),
         MeasuredStep({"square": (8.0, 2)}, 0.5, 5.0, 50, 4.0),
     ]
-    assert means_of_steps(steps, ("square",), DistributedContext(torch.device("cpu"))) == {
+    assert means_of_steps(steps, ("square",), CPU) == {
         "loss": 3.0,
         "square": 3.0,
         "learning_rate": 0.5,

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from torch import nn
 
+from cloze.finetuning.config import FinetuneConfig
 from cloze.markdown import code_block, code_span, yaml_text
 from cloze.training.checkpoints import TrainingState
-from cloze.training.model_card import BaseModel, CardInfo, DatasetReference, check_license, model_card
+from cloze.training.model_card import BaseModel, CardInfo, DatasetReference, model_card
 
 DATA = DatasetReference(role="learned from", name="a|b.tsv", extent="7 examples", sha256="ab" * 32)
 
@@ -95,7 +96,7 @@ def test_the_published_model_behind_a_run_is_its_base(tmp_path):
 def test_a_license_is_an_identifier():
     for name in ("", "my license", "mit\nx: y", "MIT"):
         with pytest.raises(ValueError, match="is not an identifier such as apache"):
-            check_license(name)
+            FinetuneConfig(model="m", train="t", license=name)
 
 
 def test_names_cannot_change_the_markdown_around_them():

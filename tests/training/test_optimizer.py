@@ -74,9 +74,6 @@ class GoogleObjective(Objective):
     def evaluate(self) -> Iterator[MetricSums]:
         yield self(None)
 
-    def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
-        return (-metrics["loss"],)
-
     def save_model(self, directory: Path) -> None:
         """Save nothing."""
 

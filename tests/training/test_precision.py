@@ -35,43 +35,27 @@ def test_a_missing_device_offers_those_of_the_machine(
     assert str(caught.value) == f"device: device 'gpu' is not available. Choose from {devices}."
 
 
-@pytest.mark.parametrize(
-    ("avx512", "avx512_bf16", "amx", "processor", "expected"),
-    [
-        (True, False, False, "AMD EPYC", False),
-        (True, True, False, "AMD EPYC", True),
-        (True, True, False, "Intel(R) Xeon(R) Processor", False),
-        (True, True, True, "Intel(R) Xeon(R) Processor", True),
-        (False, False, False, "another one with bfloat16", True),
-    ],
-)
-def test_bfloat16_is_used_where_it_is_faster(avx512, avx512_bf16, amx, processor, expected):
-    instructions = CpuInstructions(avx512, avx512_bf16, amx, onednn_bf16=True)
-    assert is_faster_in_bfloat16(torch.device("cpu"), instructions, processor) is expected
-
-
 AVX2 = CpuInstructions(avx512=False, avx512_bf16=False, amx=False, onednn_bf16=False)
-ZEN4 = CpuInstructions(avx512=True, avx512_bf16=True, amx=False, onednn_bf16=True, vnni=True)
+AVX512 = CpuInstructions(avx512=True, avx512_bf16=False, amx=False, onednn_bf16=True)
+ZEN4 = replace(AVX512, avx512_bf16=True, vnni=True)
+AMX = replace(AVX512, avx512_bf16=True, amx=True)
+AMD, INTEL = "AMD EPYC", "Intel(R) Xeon(R) Processor"
 
 
 @pytest.mark.parametrize(
-    ("device", "instructions", "expected"),
+    ("device", "instructions", "processor", "expected"),
     [
-        ("cpu", AVX2, False),
-        ("meta", AVX2, False),
-        ("cpu", replace(AVX2, onednn_bf16=True), True),
-        ("cpu", replace(AVX2, avx512=True), False),
-        ("cpu", ZEN4, True),
-        ("cpu", replace(ZEN4, amx=True), True),
+        ("cpu", AVX2, AMD, False),
+        ("meta", AMX, INTEL, False),
+        ("cpu", replace(AVX2, onednn_bf16=True), "another one with bfloat16", True),
+        ("cpu", AVX512, AMD, False),
+        ("cpu", ZEN4, AMD, True),
+        ("cpu", ZEN4, INTEL, False),
+        ("cpu", AMX, INTEL, True),
     ],
 )
-def test_bfloat16_is_used_where_records_show_its_speed(
-    device: str, instructions: CpuInstructions, expected: bool
-):
-    assert is_faster_in_bfloat16(torch.device(device), instructions, "AMD EPYC") is expected
-
-
-AMX = CpuInstructions(avx512=True, avx512_bf16=True, amx=True, onednn_bf16=True)
+def test_bfloat16_is_used_where_records_show_its_speed(device, instructions, processor, expected):
+    assert is_faster_in_bfloat16(torch.device(device), instructions, processor) is expected
 
 
 @pytest.mark.parametrize(

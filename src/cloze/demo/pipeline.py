@@ -8,7 +8,7 @@ seeds, device and number format are fixed: a slow or busy machine takes longer a
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -127,7 +127,11 @@ def run_stages(output: Path, size: DemoSize, *, workers: AnyWorkers, progress: P
     text, vocabulary, corpus, encoder, classifier = (output / name for name in names)
     train, test = output / "passages/learned.tsv", output / "passages/tested.tsv"
     run = partial(_run, progress)
-    _introduce(progress)
+    titles = ", ".join(novelist.train_novel.title for novelist in NOVELISTS)
+    progress.note(
+        "\nThis takes about five minutes on two idle cores, longer on slow or busy ones. Steps and seeds are fixed, so "
+        f"the results do not depend on the time.\n\nTwo novels each by six authors. For training: {titles}."
+    )
     _write_texts(text, train, test, size)
     run(
         "1. Vocabulary: the tokens, words and parts of words, that text is split into.",
@@ -265,33 +269,20 @@ def _passages(novel: Novel, count: int, size: DemoSize) -> list[str]:
     return [passages[i * len(passages) // count] for i in range(count)]
 
 
-def _introduce(progress: Progress) -> None:
-    titles = ", ".join(novelist.train_novel.title for novelist in NOVELISTS)
-    progress.note(
-        "\nThis takes about five minutes on two idle cores, longer on slow or busy ones. Steps and seeds are fixed, so "
-        "the results do not depend on the time."
-    )
-    progress.note(f"\nTwo novels each by six authors. For training: {titles}.")
-
-
 def _run(
     progress: Progress, text: str, command: Sequence[object], function: Callable[..., Value], **keywords: Any
 ) -> Value:
     """Call the function of a verb, after its command line with the same arguments."""
     progress.note(f"\n{text}")
-    _show_command(progress, *command, *_flags(keywords))
+    flags: list[object] = []
+    for name, value in keywords.items():
+        if name == "settings":
+            flags += [word for setting in value.items() for word in ("--set", "=".join(map(str, setting)))]
+        else:
+            flags += [_SHORT_FLAGS.get(name, f"--{name.replace('_', '-')}"), value]
+    _show_command(progress, *command, *flags)
     return function(**keywords, overwrite=True, progress=progress)
 
 
 def _show_command(progress: Progress, *words: object) -> None:
     progress.note(f"   $ cloze {shlex.join(map(str, words))}")
-
-
-def _flags(keywords: Mapping[str, Any]) -> Iterator[object]:
-    """Yield the flags of keywords; `settings` are those of --set."""
-    for name, value in keywords.items():
-        if name == "settings":
-            for setting in value.items():
-                yield from ("--set", "=".join(map(str, setting)))
-        else:
-            yield from (_SHORT_FLAGS.get(name, f"--{name.replace('_', '-')}"), value)

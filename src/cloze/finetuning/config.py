@@ -20,7 +20,7 @@ from cloze.config import MOVABLE, Changeable, Positive, Range, Settings, read_to
 from cloze.errors import InputError
 from cloze.tasks.config import resolve_task
 from cloze.tasks.task import Task
-from cloze.training.config import MAX_EVALUATIONS, RunSettings
+from cloze.training.config import MAX_EVALUATIONS, RunSettings, check_run
 from cloze.training.optimizer import OptimizerConfig
 
 DEV_FRACTION = 0.1
@@ -139,7 +139,7 @@ class FinetuneConfig(RunSettings):
     log_every_steps: Changeable[Positive[int]] = 10
 
     def _check(self) -> None:
-        self._check_shared(self.max_seq_length)
+        check_run(self.license, self.micro_batch_tokens, self.max_seq_length)
         if (num_runs := self.seeds * self.grid.size) > _MAX_RUNS:
             raise ValueError(f"seeds and grid make {num_runs:,} runs, more than {_MAX_RUNS:,}")
         evaluations = max(self.grid.epochs or (self.epochs,)) * self.evaluations_per_epoch
@@ -151,19 +151,20 @@ class FinetuneConfig(RunSettings):
         if self.seed + self.seeds > 2**31:
             raise ValueError(f"seeds {self.seeds} from seed {self.seed} go beyond 2147483647")
 
-    def selection_metric(self, task: Task) -> str:
-        """Return the name of the score that decides the best checkpoint."""
-        if self.best_metric is None:
-            return task.metrics[0]
-        if self.best_metric not in task.metrics:
-            what = f"{task.name} has no score {self.best_metric!r} to choose by"
-            raise InputError(what, where="best_metric", remedy=f"It has {', '.join(task.metrics)}")
-        return self.best_metric
-
     @property
     def has_trials(self) -> bool:
         """Whether there are several runs."""
         return self.seeds > 1 or self.grid != GridConfig()
+
+
+def selection_metric(task: Task, best_metric: str | None) -> str:
+    """Return the name of the score that decides the best checkpoint."""
+    if best_metric is None:
+        return task.metrics[0]
+    if best_metric not in task.metrics:
+        what = f"{task.name} has no score {best_metric!r} to choose by"
+        raise InputError(what, where="best_metric", remedy=f"It has {', '.join(task.metrics)}")
+    return best_metric
 
 
 def load_finetuning(path: Path, task: str | None = None) -> tuple[Task, FinetuneConfig]:

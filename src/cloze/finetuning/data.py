@@ -4,16 +4,14 @@ import hashlib
 import math
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from cloze.artifacts import RUN_DATA_FOLDER
 from cloze.data.hashing import mix
 from cloze.data.reading.directories import is_source, source_sha256
 from cloze.data.reading.memory import ROWS_EXTENSION, Data, MemoryRows
@@ -47,82 +45,51 @@ class LabeledData:
     train_features: Features
     dev: list[Any]
     dev_features: Features
-    unlabeled: list[Any] = field(default_factory=list)
+    unlabeled: list[Any]
     """Examples that a teacher alone labels."""
-    unlabeled_features: Features = field(default_factory=list)
-
-    def with_fraction(self, fraction: float) -> "LabeledData":
-        """Return the data with a share of the training examples, which a larger share contains."""
-        indices = sample_indices(len(self.train), fraction_size(len(self.train), fraction))
-        train, features = ([values[i] for i in indices] for values in (self.train, self.train_features))
-        return replace(self, train=train, train_features=features)
+    unlabeled_features: Features
 
     @property
     def flat_train_features(self) -> list[Any]:
         """The features of all training examples, those without labels last."""
         return list(chain.from_iterable(chain(self.train_features, self.unlabeled_features)))
 
-    @property
-    def num_labeled_features(self) -> int:
-        """The number of features of labeled training examples."""
-        return sum(map(len, self.train_features))
 
-
-def data_files(config: FinetuneConfig) -> dict[str, str]:
-    """Return the files that a run reads, by their settings."""
-    files = {"train": config.train, "dev": config.dev, "unlabeled": config.distillation.unlabeled}
-    return {setting: name for setting, name in files.items() if name is not None}
-
-
-def find_data(task: Task, config: FinetuneConfig) -> FinetuneConfig:
-    """Return the settings with files in the place of directories."""
-    train, dev = find_files(task, config.train, config.dev)
-    config = replace(config, train=train, dev=dev)
-    for name in data_files(config).values():
+def find_data(task: Task, train: str, dev: str | None = None, unlabeled: str | None = None) -> dict[str, str]:
+    """Return the files that a run reads, by their settings, with files in the place of directories."""
+    train, dev = find_files(task, train, dev)
+    files = {"train": train, "dev": dev, "unlabeled": unlabeled}
+    found = {setting: name for setting, name in files.items() if name is not None}
+    for name in found.values():
         if not is_source(name):
             raise InputError("no such file", where=name)
-    return config
+    return found
 
 
-def add_checksums(config: FinetuneConfig) -> tuple[FinetuneConfig, dict[str, str]]:
-    """Hash the data files; return the settings with `data_sha256`, and the SHA-256 of each file by its setting."""
-    hashes = {setting: source_sha256(name) for setting, name in data_files(config).items()}
+def hash_files(files: Mapping[str, str], expected: str | None = None) -> tuple[str, dict[str, str]]:
+    """Return the SHA-256 of all files, which is the expected one if there is one, and of each by its setting."""
+    hashes = {setting: source_sha256(name) for setting, name in files.items()}
     digest = hashlib.sha256(bytes.fromhex("".join(hashes.values()))).hexdigest()
-    if config.data_sha256 not in (None, digest):
+    if expected not in (None, digest):
         remedy = "Restore the run's data, or leave data_sha256 out of a new run's settings"
-        raise InputError("not the data that the settings were made for", where=config.train, remedy=remedy)
-    return replace(config, data_sha256=digest), hashes
-
-
-def keep_rows(config: FinetuneConfig, run: Path) -> tuple[FinetuneConfig, dict[str, Path]]:
-    """Return the settings with files of the run in place of temporary ones, and these by their names in the run."""
-    files = {
-        f"{RUN_DATA_FOLDER}/{setting}.jsonl": Path(name)
-        for setting, name in data_files(config).items()
-        if name.endswith(ROWS_EXTENSION)
-    }
-    kept: dict[str, Any] = {file.stem: str(run / name) for name, file in files.items()}
-    return replace(config, **kept), files
+        raise InputError("not the data that the settings were made for", where=files["train"], remedy=remedy)
+    return digest, hashes
 
 
 def load_data(
-    task: Task, config: FinetuneConfig, tokenizer: Tokenizer, progress: Progress
+    task: Task, config: FinetuneConfig, files: Mapping[str, str], tokenizer: Tokenizer, progress: Progress
 ) -> tuple[Task, LabeledData]:
-    """Read and check every example; return the task fitted to the training data, and the data."""
+    """Read and check every example of `find_data`; return the task fitted to the training data, and the data."""
     sources: dict[str, Data] = {
         setting: MemoryRows.read(Path(name)) if name.endswith(ROWS_EXTENSION) else to_path_or_url(name)
-        for setting, name in data_files(config).items()
+        for setting, name in files.items()
     }
-    task, train, dev = read_examples(
-        task,
-        sources["train"],
-        sources.get("dev"),
-        dev_fraction=config.dev_fraction,
-    )
+    train_source, dev_source = sources["train"], sources.get("dev")
+    task, train, dev = read_examples(task, train_source, dev_source, dev_fraction=config.dev_fraction)
     if config.train_examples is not None:
         if config.train_examples > len(train):
             what = f"there are {len(train):,} training examples, fewer than train_examples {config.train_examples:,}"
-            raise InputError(what, where=sources["train"])
+            raise InputError(what, where=train_source)
         train = sample(train, config.train_examples)
     if config.data_fraction < 1:
         train = sample(train, fraction_size(len(train), config.data_fraction))
@@ -138,40 +105,26 @@ def load_data(
     if "unlabeled" in sources and not unlabeled:
         remedy = "Give one a line, or leave `unlabeled` out"
         raise InputError("no texts", where=sources["unlabeled"], remedy=remedy)
-    tokenize = partial(_tokenize, task, tokenizer, config.max_seq_length, progress)
-    data = LabeledData(
-        train,
-        tokenize(train, "training", labeled_in=sources["train"]),
-        dev,
-        tokenize(dev, "dev", labeled_in=sources.get("dev", sources["train"])),
-        unlabeled,
-        tokenize(unlabeled, "unlabeled", labeled_in=None) if unlabeled else [],
-    )
-    return task, data
 
+    def tokenize(examples: list[Any], name: str, labeled_in: Data | None) -> Features:
+        """Return features; report truncated texts, and refuse labeled ones without a target."""
+        limit = config.max_seq_length
+        features = featurize(task.answer, examples, tokenizer, max_seq_length=limit, progress=progress)
+        losses = count_losses(examples, features, tokenizer)
+        if losses.truncated:
+            truncated = f"{losses.truncated:,} of {len(examples):,} {name} examples"
+            progress.note(f"{task.answer.describe_truncation(truncated, limit)}: cut")
+        if labeled_in is not None:
+            losses.unknown.warn(f"{name} examples")
+            if not any(task.answer.batch([one]).num_targets for one in chain.from_iterable(features)):
+                remedy = "Add examples with words and labels"
+                raise InputError(f"the {name} examples have no targets", where=labeled_in, remedy=remedy)
+        return features
 
-def _tokenize(
-    task: Task,
-    tokenizer: Tokenizer,
-    limit: int,
-    progress: Progress,
-    examples: list[Any],
-    name: str,
-    *,
-    labeled_in: Data | None,
-) -> Features:
-    """Return the features of examples; report truncated texts, and refuse labeled ones without a target."""
-    features = featurize(task.answer, examples, tokenizer, max_seq_length=limit, progress=progress)
-    losses = count_losses(examples, features, tokenizer)
-    if losses.truncated:
-        truncated = f"{losses.truncated:,} of {len(examples):,} {name} examples"
-        progress.note(f"{task.answer.describe_truncation(truncated, limit)}: cut")
-    if labeled_in is not None:
-        losses.unknown.warn(f"{name} examples")
-        if not any(task.answer.batch([one]).num_targets for one in chain.from_iterable(features)):
-            remedy = "Add examples with words and labels"
-            raise InputError(f"the {name} examples have no targets", where=labeled_in, remedy=remedy)
-    return features
+    train_features = tokenize(train, "training", train_source)
+    dev_features = tokenize(dev, "dev", train_source if dev_source is None else dev_source)
+    unlabeled_features = tokenize(unlabeled, "unlabeled", None) if unlabeled else []
+    return task, LabeledData(train, train_features, dev, dev_features, unlabeled, unlabeled_features)
 
 
 def read_examples(
@@ -242,13 +195,8 @@ def choose_held_out(strata: Sequence[Hashable], fraction: float, *, seed: int) -
 
 
 def sample(examples: Sequence[Any], size: int) -> list[Any]:
-    """Return `size` random examples, always the same ones; a smaller sample is part of every larger one."""
-    return [examples[i] for i in sample_indices(len(examples), size)]
-
-
-def sample_indices(count: int, size: int) -> list[int]:
-    """Choose `size` of `count` indices, in order."""
-    return sorted(_shuffled(count, _SEED, _SUBSET)[:size])
+    """Return `size` random examples in order, always the same; a smaller sample is part of every larger one."""
+    return [examples[i] for i in sorted(_shuffled(len(examples), _SEED, _SUBSET)[:size])]
 
 
 def _shuffled(count: int, seed: int, purpose: int) -> list[int]:

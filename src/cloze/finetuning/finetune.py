@@ -17,12 +17,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cloze import artifacts
+from cloze.artifacts import RUN_CONFIG, RUN_DATA_FOLDER
 from cloze.callbacks import Callback
+from cloze.data.reading.memory import ROWS_EXTENSION
 from cloze.errors import InputError
 from cloze.file_io import read_json, write_json
 from cloze.finetuning.config import FinetuneConfig, GridConfig, load_finetuning
-from cloze.finetuning.data import count_classes, fraction_size, keep_rows
+from cloze.finetuning.data import count_classes, fraction_size, sample
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
 from cloze.finetuning.preparation import PreparedData, prepare_data
 from cloze.finetuning.run import SCORES, train_and_score
@@ -70,7 +71,13 @@ def finetune(
 
     Return the content of `scores.json`, or of `trials.json` of several runs.
     """
-    placement = _place_runs(config, workers, callbacks)
+    if workers != 1 and callbacks:
+        remedy = "Leave out callbacks, or workers"
+        raise InputError("are called in this process, not in workers", where="callbacks", remedy=remedy)
+    if workers != 1 and not config.has_trials:
+        remedy = "Ask for several with `seeds` or `grid`, or leave it out"
+        raise InputError("one run is made in this process", where="workers", remedy=remedy)
+    placement = place_workers(workers, config.device, items=config.seeds * config.grid.size)
     with init_distributed(placement.local_device) as context:
         progress = progress if context.is_rank_zero else SILENT
         if not resume:
@@ -78,7 +85,14 @@ def finetune(
             read = [config.model, config.train, config.dev, distillation.teacher, distillation.unlabeled]
             context.run_on_rank_zero(lambda: check_output(run, overwrite=overwrite, inputs=read))
         prepared = prepare_data(task, config, context, progress)
-        config, files = keep_rows(prepared.config, run)
+        config, files = prepared.config, dict[str, Path]()
+        for name in ("train", "dev"):  # data in memory become files of the run
+            source = getattr(config, name)
+            if source is not None and source.endswith(ROWS_EXTENSION):
+                file = f"{RUN_DATA_FOLDER}/{name}.jsonl"
+                files[file] = Path(source)
+                kept: dict[str, Any] = {name: str(run / file)}
+                config = replace(config, **kept)
         prepared = replace(prepared, config=config)
         if not resume and prepared.teacher is not None:
             prepared.teacher.load_model()  # one that cannot be read is found before anything is written
@@ -96,17 +110,6 @@ def finetune(
                 create = partial(create_run_directory, run, settings, files=files, overwrite=overwrite)
                 context.run_on_rank_zero(create)
             return _run_trials(prepared, run, placement, progress, callbacks)
-
-
-def _place_runs(config: FinetuneConfig, workers: Workers, callbacks: Sequence[Callback]) -> WorkerPlacement:
-    """Return where runs are made."""
-    if workers != 1 and callbacks:
-        remedy = "Leave out callbacks, or workers"
-        raise InputError("are called in this process, not in workers", where="callbacks", remedy=remedy)
-    if workers != 1 and not config.has_trials:
-        remedy = "Ask for several with `seeds` or `grid`, or leave it out"
-        raise InputError("one run is made in this process", where="workers", remedy=remedy)
-    return place_workers(workers, config.device, items=len(expand_grid(config)))
 
 
 def validate(task: Task, config: FinetuneConfig, *, progress: Progress) -> dict[str, Any]:
@@ -194,7 +197,7 @@ def _run_trials(
     for number, (setting, config) in enumerate(settings, 1):
         name = "_".join(filter(None, (setting, f"seed-{config.seed}")))
         trials.append(_Trial(setting, config, run / TRIALS_FOLDER / name, f"{number} of {len(settings)}"))
-    context, metric = prepared.context, prepared.config.selection_metric(prepared.task)
+    context, metric = prepared.context, prepared.metric
     finished = context.run_on_rank_zero(lambda: [trial for trial in trials if (trial.path / SCORES).exists()])
     unfinished = [trial for trial in trials if trial not in finished]
     if unfinished:
@@ -205,16 +208,31 @@ def _run_trials(
         load = partial(_prepare_in_worker, run, placement.device)
         make = partial(_run_trial_in_worker, LoadedPerWorker(load, placement.threads))
     made = map_unordered(make, unfinished, workers=placement.workers)
-    results: Results = {}
+    results: Results = {}  # of rank zero
+
+    def finish(trial: _Trial) -> str:
+        """Delete checkpoints that are not kept; return the best score so far."""
+        keep_best_checkpoint(trial.path)
+        scores = {
+            name: value
+            for name, value in read_json(trial.path / SCORES).items()
+            if not isinstance(value, dict)
+        }
+        undefined = {name: math.nan for name, value in scores.items() if value is None}
+        results[trial.path.name] = {"trial": trial.path.name, **scores, **undefined}
+        best = _best(trials, results, metric)
+        if prepared.config.grid.size > 1:
+            for other in trials:  # those that are not finished may still be running
+                if other.path.name in results and other.path.name != best["trial"]:
+                    remove_checkpoints(other.path)
+        return format_score(best[metric])
+
     shown = SILENT if placement.in_process else progress  # a run in this process shows its own bar
     with shown.bar("trials", total=len(trials), unit="runs") as bar:
         for trial in chain(finished, made):
-            results[trial.path.name] = context.run_on_rank_zero(partial(_result, trial.path))
-            best = _best(trials, results, metric)
-            if prepared.config.grid.size > 1:
-                context.run_on_rank_zero(partial(_keep_best_trial, trials, results, best["trial"]))
+            best = context.run_on_rank_zero(partial(finish, trial))
             bar.advance(1)
-            bar.show(best=format_score(best[metric]))
+            bar.show(best=best)
     return context.run_on_rank_zero(lambda: _summarize(prepared, metric, trials, results, run))
 
 
@@ -226,7 +244,9 @@ def _run_trial(
     resume = prepared.context.run_on_rank_zero(lambda: is_run(trial.path))
     data = prepared.data
     if prepared.config.grid.data_fractions:
-        data = data.with_fraction(trial.config.data_fraction)
+        size = fraction_size(len(data.train), trial.config.data_fraction)
+        train, features = sample(data.train, size), sample(data.train_features, size)
+        data = replace(data, train=train, train_features=features)
         if counts := count_classes(prepared.task, data.train):
             progress.note(describe_classes(counts))
     of_trial = replace(prepared, config=trial.config, data=data)
@@ -244,15 +264,9 @@ def _run_trial_in_worker(prepared: LoadedPerWorker[PreparedData], trial: _Trial)
 
 def _prepare_in_worker(run: Path, device: str) -> PreparedData:
     configure_memory()
-    task, config = load_finetuning(run / artifacts.RUN_CONFIG)
+    task, config = load_finetuning(run / RUN_CONFIG)
     prepared = prepare_data(task, config, DistributedContext(resolve_device(device)), SILENT)
     return prepared.with_teacher_outputs(run, SILENT)
-
-
-def _result(trial: Path) -> dict[str, Any]:
-    keep_best_checkpoint(trial)
-    scores = {name: value for name, value in read_json(trial / SCORES).items() if not isinstance(value, dict)}
-    return {"trial": trial.name} | {n: math.nan if value is None else value for n, value in scores.items()}
 
 
 def _summarize(
@@ -299,13 +313,6 @@ def _rank(metric: str, scores: Mapping[str, Any]) -> float:
     """Return a number that is larger for better scores, and least for undefined ones."""
     value = float(scores[metric])
     return -math.inf if math.isnan(value) else -value if metric in LOWER_IS_BETTER else value
-
-
-def _keep_best_trial(trials: Sequence[_Trial], results: Results, best: str) -> None:
-    """Delete the checkpoints of the other finished trials; others may still be running."""
-    for path in (trial.path for trial in trials):
-        if path.name in results and path.name != best:
-            remove_checkpoints(path)
 
 
 def extract_scores(result: Mapping[str, Any]) -> Scores:

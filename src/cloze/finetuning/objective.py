@@ -1,7 +1,7 @@
 """The objective of a fine-tuning run, and its training batches."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -32,31 +32,37 @@ def shuffled_indices(count: int, *, seed: int, epoch: int) -> Indices:
     return np.argsort(mix(seed, _EPOCH_ORDER, epoch, np.arange(count)), kind="stable")
 
 
-@dataclass(slots=True)
 class FinetuningBatches:
     """The training batches of a run: the features of an epoch in random order; a rank takes its share of each step."""
 
-    prepared: PreparedData
-    features: Sequence[Any] = field(init=False)
-    """Those of all training examples."""
-
-    def __post_init__(self) -> None:
-        self.features = self.prepared.data.flat_train_features
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Steps of an epoch; the last one may have fewer features."""
-        return -(-len(self.features) // self.prepared.config.batch_size)
+    def __init__(self, prepared: PreparedData) -> None:
+        self.answer, self.teacher_outputs = prepared.task.answer, prepared.teacher_outputs
+        self.features = prepared.data.flat_train_features
+        self.num_labeled = sum(map(len, prepared.data.train_features))
+        self.batch_size, self.seed = prepared.config.batch_size, prepared.config.seed
+        self.context = prepared.context
+        self.steps_per_epoch = -(-len(self.features) // self.batch_size)
+        """The last one may have fewer features."""
 
     def step_data(self, progress: float, position: DataPosition, micro_batch_tokens: int) -> StepData[Any]:
-        """Return this rank's share of the next `batch_size` features of the epoch."""
-        end = position.index + self.prepared.config.batch_size
-        seed, count = self.prepared.config.seed, len(self.features)
-        indices = shuffled_indices(count, seed=seed, epoch=position.epoch)[position.index : end]
-        share = indices[self.prepared.context.rank :: self.prepared.context.world_size]
+        """Return this rank's share of the next `batch_size` features of the epoch, in batches of like lengths.
+
+        Each batch has only labeled or only unlabeled features.
+        """
+        end, count = position.index + self.batch_size, len(self.features)
+        indices = shuffled_indices(count, seed=self.seed, epoch=position.epoch)[position.index : end]
+        share = indices[self.context.rank :: self.context.world_size]
         has_share = len(share) > 0  # the last step of an epoch may have fewer features than there are ranks
         share = share if has_share else indices[:1]
-        batches = list(self._micro_batches(share, micro_batch_tokens))
+        is_labeled = share < self.num_labeled
+        batches: list[TaskBatch] = []
+        for of_kind, has_labels in ((share[is_labeled], True), (share[~is_labeled], False)):
+            lengths = [self.features[i].num_tokens for i in of_kind]
+            whole = sum(lengths) if self.answer.uses_in_batch_negatives else micro_batch_tokens
+            for chosen in batch_by_length(lengths, whole):
+                batch = self.answer.batch([self.features[i] for i in of_kind[chosen]])
+                teacher = None if self.teacher_outputs is None else self.teacher_outputs.rows(of_kind[chosen])
+                batches.append(replace(batch, teacher=teacher, is_labeled=has_labels))
         is_over = end >= count
         return StepData(
             batches=batches,
@@ -67,18 +73,6 @@ class FinetuningBatches:
             has_share=has_share,
         )
 
-    def _micro_batches(self, share: Indices, max_tokens: int) -> Iterator[TaskBatch]:
-        """Yield batches of features of like lengths; each has only labeled or only unlabeled ones."""
-        task, outputs = self.prepared.task, self.prepared.teacher_outputs
-        is_labeled = share < self.prepared.data.num_labeled_features
-        for indices, has_labels in ((share[is_labeled], True), (share[~is_labeled], False)):
-            lengths = [self.features[i].num_tokens for i in indices]
-            whole = sum(lengths) if task.answer.uses_in_batch_negatives else max_tokens
-            for chosen in batch_by_length(lengths, whole):
-                batch = task.answer.batch([self.features[i] for i in indices[chosen]])
-                teacher = None if outputs is None else outputs.rows(indices[chosen])
-                yield replace(batch, teacher=teacher, is_labeled=has_labels)
-
 
 class FinetuningObjective(Objective):
     """The loss of a task, and its scores on the dev data, which the ranks divide.
@@ -88,29 +82,30 @@ class FinetuningObjective(Objective):
 
     def __init__(self, model: nn.Module, prepared: PreparedData, task: Task | None = None) -> None:
         super().__init__(model)
-        self.task = task or prepared.task
-        self.prepared = prepared
-        self.config, self.context = prepared.config, prepared.context
-        self.device = prepared.context.device
-        self.dev_features = list(chain.from_iterable(prepared.data.dev_features))
-        lengths = [feature.num_tokens for feature in self.dev_features]
-        self.dev_batches = list(batch_by_length(lengths, self.config.micro_batch_tokens))
+        config = prepared.config
+        self.task, self.context, self.tokenizer = task or prepared.task, prepared.context, prepared.tokenizer
+        self.metric, self.distillation = prepared.metric, config.distillation
+        self.max_seq_length = config.max_seq_length
+        self.dev, self.dev_features = prepared.data.dev, prepared.data.dev_features
+        self.flat_dev_features = list(chain.from_iterable(self.dev_features))
+        lengths = [feature.num_tokens for feature in self.flat_dev_features]
+        self.dev_batches = list(batch_by_length(lengths, config.micro_batch_tokens))
         self.num_evaluation_batches = len(self.dev_batches)
 
     def forward(self, batch: Any) -> MetricSums:
         """Return the loss of a batch, and what else the task measures."""
-        batch = to_device(batch, self.device)
+        batch = to_device(batch, self.context.device)
         logits = self.model(batch).float()
         loss_sum, metrics = self.task.answer.loss(logits, batch)
         count = metrics["loss"][1]
         if batch.teacher is None:
             return {**metrics, "loss": (loss_sum, count)}
-        soft_loss = self.task.answer.distance(logits, batch, self.config.distillation.temperature)
+        soft_loss = self.task.answer.distance(logits, batch, self.distillation.temperature)
         hard = {"hard_loss" if name == "loss" else name: value for name, value in metrics.items()}
         if not batch.is_labeled:
             # with the names of a labeled batch, since all steps of a run measure the same
             hard = {name: (torch.zeros_like(value), 0) for name, (value, _) in hard.items()}
-        weight = self.config.distillation.weight if batch.is_labeled else 1.0
+        weight = self.distillation.weight if batch.is_labeled else 1.0
         loss = weight * soft_loss + ((1 - weight) * loss_sum if weight < 1 else 0.0)
         return {**hard, "soft_loss": (soft_loss.detach(), count), "loss": (loss, count)}
 
@@ -119,31 +114,29 @@ class FinetuningObjective(Objective):
 
         Rank zero alone yields the scores.
         """
-        examples, features = self.prepared.data.dev, self.prepared.data.dev_features
         outputs: dict[int, Array] = {}
         for indices in self.context.share(self.dev_batches):
             if indices is None:
                 yield {}
                 continue
-            batch = self.task.answer.batch([self.dev_features[i] for i in indices])
-            on_device = to_device(batch, self.device)
+            batch = self.task.answer.batch([self.flat_dev_features[i] for i in indices])
+            on_device = to_device(batch, self.context.device)
             logits: Tensor = self.model(on_device).float()
             of_features = self.task.answer.outputs(logits.cpu().numpy(), batch)
             outputs.update(zip(indices.tolist(), of_features, strict=True))
             yield {"loss": self.task.answer.loss(logits, on_device)[1]["loss"]}
         outputs = {i: output for share in self.context.all_gather(outputs) for i, output in share.items()}
-        predictions = decode(self.task.answer, examples, features, outputs)
-        tuned = self.task.tuned(examples, predictions)
+        predictions = decode(self.task.answer, self.dev, self.dev_features, outputs)
+        tuned = self.task.tuned(self.dev, predictions)
         if tuned != self.task:
-            self.task, predictions = tuned, decode(tuned.answer, examples, features, outputs)
-        scores = self.task.score(examples, predictions)
+            self.task, predictions = tuned, decode(tuned.answer, self.dev, self.dev_features, outputs)
+        scores = self.task.score(self.dev, predictions)
         yield {name: (value, 1.0) for name, value in scores.items()} if self.context.is_rank_zero else {}
 
     def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         """Return the score of `best_metric`, then the negative loss."""
-        metric = self.config.selection_metric(self.task)
-        sign = -1 if metric in LOWER_IS_BETTER else 1
-        return sign * metrics[metric], -metrics["loss"]
+        sign = -1 if self.metric in LOWER_IS_BETTER else 1
+        return sign * metrics[self.metric], -metrics["loss"]
 
     def shown_metrics(self, metrics: Mapping[str, float]) -> Mapping[str, float]:
         """Return the loss and the scores, without the accuracy of the most frequent class, which does not change."""
@@ -151,5 +144,4 @@ class FinetuningObjective(Objective):
 
     def save_model(self, directory: Path) -> None:
         """Write config, weights, tokenizer and the task as tuned."""
-        tokenizer, max_seq_length = self.prepared.tokenizer, self.config.max_seq_length
-        save_finetuned(directory, self.model, tokenizer, self.task, max_seq_length=max_seq_length)
+        save_finetuned(directory, self.model, self.tokenizer, self.task, max_seq_length=self.max_seq_length)

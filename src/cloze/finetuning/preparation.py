@@ -21,8 +21,8 @@ from cloze import artifacts, file_io
 from cloze.choices import Precision
 from cloze.data.batch import Indices
 from cloze.errors import DataWarning, InputError
-from cloze.finetuning.config import FinetuneConfig
-from cloze.finetuning.data import LabeledData, add_checksums, find_data, load_data
+from cloze.finetuning.config import FinetuneConfig, selection_metric
+from cloze.finetuning.data import LabeledData, find_data, hash_files, load_data
 from cloze.finetuning.initial_head import load_trained_head
 from cloze.model_paths import commit_of, resolve_checkpoint
 from cloze.models.checkpoint import load_model
@@ -41,7 +41,6 @@ from cloze.tasks.task_batch import Array
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext
-from cloze.training.model_card import card_license
 from cloze.training.precision import finetuning_precision
 
 _FOLDER, _KIND = "teacher", "teacher outputs"
@@ -56,11 +55,6 @@ class Teacher:
     directory: Path
     task: Task
     sha256: str
-
-    @property
-    def license(self) -> str:
-        """The license that its card names."""
-        return card_license(self.directory)
 
     def load_model(self) -> nn.Module:
         """Return the model."""
@@ -103,18 +97,15 @@ class PreparedData:
     tokenizer: Tokenizer
     start: Path
     context: DistributedContext
+    metric: str
+    """The score that decides the best checkpoint."""
+    precision: Precision
+    """The number format of matrix products."""
     head: dict[str, Tensor]
     """Weights of the head to start from; empty: a new head."""
     teacher: Teacher | None
     teacher_outputs: TeacherOutputs | None = None
     """Those of the training data, once they are computed."""
-
-    @property
-    def precision(self) -> Precision:
-        """The number format of matrix products."""
-        size = load_config(self.start).hidden_size
-        device = self.context.device
-        return finetuning_precision(self.config.precision, device, cpu_instructions(), hidden_size=size)
 
     def build_model(self) -> nn.Module:
         """Return the initial model: the layers that the student keeps, and the head."""
@@ -187,72 +178,65 @@ def prepare_data(
 ) -> PreparedData:
     """Read, check and tokenize all data; check the models."""
     check_trainable(task)
-    config.selection_metric(task)
-    _check_batches(task, config, context)
+    metric = selection_metric(task, config.best_metric)
+    batch_sizes = config.grid.batch_sizes or [config.batch_size]
+    context.check_batch_sizes(batch_sizes)
+    if task.answer.uses_in_batch_negatives and context.world_size > 1:
+        what = f"{context.world_size} ranks cannot share a batch whose examples are compared with each other"
+        raise InputError(what, where=task.name, remedy="Start 1")
+    if task.answer.uses_in_batch_negatives and min(batch_sizes) == 1:
+        what = "a batch of 1 holds nothing to compare an example with"
+        raise InputError(what, where=task.name, remedy="Say `batch_size=64`")
     start = resolve_checkpoint(config.model, commit=config.model_commit)
-    distillation, file_hashes = config.distillation, dict[str, str]()
+    distillation = config.distillation
     teacher_directory = None if distillation.teacher is None else resolve_checkpoint(distillation.teacher)
-    config = find_data(task, config)
-    if is_known := config.data_sha256 is not None:  # on resume the reason why rows are wrong
-        config, file_hashes = add_checksums(config)
-    _check_model(config, start)
+    files = find_data(task, config.train, config.dev, distillation.unlabeled)
+    config = replace(config, train=files["train"], dev=files.get("dev"))
+    # on resume first: the reason why rows are wrong
+    hashed = None if config.data_sha256 is None else hash_files(files, config.data_sha256)
+    encoder, layers = load_config(start), distillation.student_layers
+    check_layers(layers, encoder.num_hidden_layers, where=start)
+    num_layers, limit = len(layers) or encoder.num_hidden_layers, encoder.max_position_embeddings
+    if config.freeze_layers > num_layers:
+        what = f"{config.freeze_layers}, the model has {num_layers} layers"
+        raise InputError(what, where="freeze_layers", remedy=f"Say `freeze_layers={num_layers}`, or less")
+    if config.max_seq_length > limit:
+        what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
+        raise InputError(what, where=config.model, remedy=f"Say `max_seq_length={limit}`")
+    size, instructions = encoder.hidden_size, cpu_instructions()
+    precision = finetuning_precision(config.precision, context.device, instructions, hidden_size=size)
     tokenizer = load_tokenizer(start)
     task = replace(task, answer=task.answer.with_checkpoint_settings(start))
-    task, data = load_data(task, config, tokenizer, progress)
-    if not is_known:  # after the rows: a file that is no table may have no end
-        config, file_hashes = add_checksums(config)
-    head = _load_initial_head(task, config, start, context, progress)
+    task, data = load_data(task, config, files, tokenizer, progress)
+    digest, hashes = hashed or hash_files(files)  # after the rows: a file that is no table may have no end
+    head = _load_initial_head(task, config.model, start, context, progress, is_student=bool(layers))
     teacher = None
     if teacher_directory is not None:
         teacher = load_teacher(task, config, teacher_directory, tokenizer)
         distillation = replace(distillation, teacher_sha256=teacher.sha256)
-    config = replace(config, model_commit=commit_of(start), distillation=distillation)
-    return PreparedData(task, config, file_hashes, data, tokenizer, start, context, head, teacher)
-
-
-def _check_batches(task: Task, config: FinetuneConfig, context: DistributedContext) -> None:
-    batch_sizes = config.grid.batch_sizes or [config.batch_size]
-    context.check_batch_sizes(batch_sizes)
-    if not task.answer.uses_in_batch_negatives:
-        return
-    if context.world_size > 1:
-        what = f"{context.world_size} ranks cannot share a batch whose examples are compared with each other"
-        raise InputError(what, where=task.name, remedy="Start 1")
-    if min(batch_sizes) == 1:
-        what = "a batch of 1 holds nothing to compare an example with"
-        raise InputError(what, where=task.name, remedy="Say `batch_size=64`")
-
-
-def _check_model(config: FinetuneConfig, start: Path) -> None:
-    """Refuse a model that cannot be trained, or not with these settings."""
-    encoder_config, student_layers = load_config(start), config.distillation.student_layers
-    check_layers(student_layers, encoder_config.num_hidden_layers, where=start)
-    num_layers = len(student_layers) or encoder_config.num_hidden_layers
-    if config.freeze_layers > num_layers:
-        what = f"{config.freeze_layers}, the model has {num_layers} layers"
-        remedy = f"Say `freeze_layers={num_layers}`, or less"
-        raise InputError(what, where="freeze_layers", remedy=remedy)
-    limit = encoder_config.max_position_embeddings
-    if config.max_seq_length > limit:
-        what = f"max_seq_length {config.max_seq_length}, the model takes {limit} tokens"
-        raise InputError(what, where=config.model, remedy=f"Say `max_seq_length={limit}`")
+    config = replace(config, model_commit=commit_of(start), data_sha256=digest, distillation=distillation)
+    return PreparedData(
+        task, config, hashes, data, tokenizer, start, context, metric, precision, head, teacher
+    )
 
 
 def _load_initial_head(
-    task: Task, config: FinetuneConfig, start: Path, context: DistributedContext, progress: Progress
+    task: Task, name: str, start: Path, context: DistributedContext, progress: Progress, *, is_student: bool
 ) -> dict[str, Tensor]:
-    """Return the weights of the head to start from, empty for a new one, and say whether the checkpoint's is used."""
+    """Return the weights of the head to start from, empty for a new one, and say whether the checkpoint's is used.
+
+    A student has a new one: the head of the checkpoint would read another layer.
+    """
     try:
         head = load_trained_head(task, start)
     except InputError as error:
         if context.is_rank_zero:
             which = "the head is new" if task.answer.has_head else "its head is left out"
             what = ". ".join(filter(None, (error.what, error.remedy)))
-            warnings.warn(DataWarning(f"{config.model}: {which}: {what}"), stacklevel=2)
+            warnings.warn(DataWarning(f"{name}: {which}: {what}"), stacklevel=2)
         return {}
-    is_student = bool(config.distillation.student_layers)  # whose head would read another layer
     if head:
-        progress.note(f"{config.model}: {'the head is new' if is_student else 'its head is trained further'}")
+        progress.note(f"{name}: {'the head is new' if is_student else 'its head is trained further'}")
     return {} if is_student else head
 
 

@@ -13,7 +13,6 @@ from cloze import artifacts
 from cloze.artifacts import LEARNED_FROM, SCORED_ON
 from cloze.callbacks import Callback
 from cloze.file_io import write_json
-from cloze.finetuning.data import data_files
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
 from cloze.finetuning.preparation import PreparedData
 from cloze.markdown import code_span
@@ -24,7 +23,7 @@ from cloze.progress import Progress
 from cloze.tasks.config import load_finetuned_task, save_finetuned, to_toml
 from cloze.tasks.predict import predict
 from cloze.training.config import EvaluationConfig
-from cloze.training.model_card import BaseModel, CardInfo, DatasetReference
+from cloze.training.model_card import BaseModel, CardInfo, DatasetReference, card_license
 from cloze.training.optimizer import Budget
 from cloze.training.run import TrainingRun
 
@@ -119,24 +118,25 @@ def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[s
 
 def _build_card_info(prepared: PreparedData) -> CardInfo:
     """Return the facts about the run that are known before its first step."""
-    task, config, data = prepared.task, prepared.config, prepared.data
+    task, config, data, hashes = prepared.task, prepared.config, prepared.data, prepared.file_hashes
     parts = {
-        "train": (LEARNED_FROM, data.train),
-        "dev": (SCORED_ON, data.dev),
-        "unlabeled": ("unlabeled", data.unlabeled),
+        "train": (config.train, LEARNED_FROM, data.train),
+        "dev": (config.dev, SCORED_ON, data.dev),
+        "unlabeled": (config.distillation.unlabeled, "unlabeled", data.unlabeled),
     }
-    references = []
-    for setting, name in data_files(config).items():
-        role, examples = parts[setting]
-        extent = f"{len(examples):,} examples"
-        references.append(DatasetReference(role, name, extent, prepared.file_hashes[setting]))
+    references = [
+        DatasetReference(role, name, f"{len(examples):,} examples", hashes[setting])
+        for setting, (name, role, examples) in parts.items()
+        if name is not None
+    ]
     if config.dev is None:
         measured_on = f"{len(data.dev):,} examples held out of {code_span(config.train)}"
     else:
         measured_on = f"the {len(data.dev):,} examples of {code_span(config.dev)}"
+    license = None if prepared.teacher is None else card_license(prepared.teacher.directory)
     return CardInfo(
         template="finetuning/card.md",
-        facts={"task": task, "config": config, "teacher": prepared.teacher},
+        facts={"task": task, "config": config, "teacher": prepared.teacher, "teacher_license": license},
         data=references,
         measured_on=measured_on,
         license=config.license,

@@ -11,7 +11,7 @@ from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.models.encoder import all_sizes, find_size, get_encoder_class
 from cloze.models.encoder_config import EncoderConfig
-from cloze.training.config import EvaluationConfig, RunSettings
+from cloze.training.config import EvaluationConfig, RunSettings, check_run
 
 MODEL_OVERRIDES_WITH_INIT = (
     "model.hidden_dropout_prob",
@@ -150,33 +150,26 @@ class PretrainConfig(RunSettings):
 
     def _check(self) -> None:
         longest = max((phase.max_seq_length for phase in self.phases), default=0)
-        self._check_shared(longest)
+        check_run(self.license, self.micro_batch_tokens, longest)
         if (self.steps is None) == (self.budget_seconds is None):
             raise ValueError("set either steps or a budget: `steps=10000` or `budget=30m`")
         if self.google_instances is not None:
-            self._check_google_instances()
+            masking, default = self.masking, MaskingConfig()
+            fixed = (masking.initial_masked_lm_prob, masking.mask_token_prob, masking.random_token_prob)
+            usual = (default.initial_masked_lm_prob, default.mask_token_prob, default.random_token_prob)
+            if fixed != usual or not self.pairs.next_sentence or self.model.attends_to != "all":
+                what = "Google's program always makes pairs and replaces masked tokens with the usual shares"
+                raise ValueError(f"google_instances: {what}")
         if self.model.attends_to != "all" and self.masking != MaskingConfig():
             raise ValueError(
                 f"masking: nothing is masked for an encoder that attends to the {self.model.attends_to} alone"
             )
-        if self.model.attends_to != "all" and self.google_instances is not None:
-            raise ValueError("google_instances: they have masked tokens, which model.attends_to does not use")
         if not self.phases or abs(sum(phase.fraction for phase in self.phases) - 1) > 1e-6:
             raise ValueError("the fractions of the phases do not add up to 1")
         # the limit of a checkpoint to start from is known when it is loaded
         if self.init is None and longest > self.model.max_position_embeddings:
             limit = self.model.max_position_embeddings
             raise ValueError(f"max_seq_length {longest} is more than model.max_position_embeddings {limit}")
-
-    def _check_google_instances(self) -> None:
-        """Check that no setting differs from the constants of Google's program."""
-        if self.masking.initial_masked_lm_prob is not None:
-            raise ValueError("masking.initial_masked_lm_prob: google_instances are masked before training")
-        for name in ("mask_token_prob", "random_token_prob"):
-            if getattr(self.masking, name) != (default := getattr(MaskingConfig(), name)):
-                raise ValueError(f"masking.{name}: google_instances have {default}")
-        if not self.pairs.next_sentence:
-            raise ValueError("pairs.next_sentence: google_instances are always pairs")
 
 
 def check_model_of_init(recipe: Mapping[str, Any], explicit: Mapping[str, Any]) -> None:

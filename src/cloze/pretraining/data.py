@@ -19,7 +19,7 @@ from cloze.data.build.part_files import content_hash
 from cloze.data.dataset import MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
 from cloze.data.instances.google_instances import GoogleInstances, GoogleSettings, materialize
 from cloze.data.instances.instances import DynamicInstances, EpochPlans, InstanceSource, micro_batches, take
-from cloze.data.instances.masking import Targets, describe_whole_words
+from cloze.data.instances.masking import Targets
 from cloze.errors import InputError
 from cloze.pretraining.config import PhaseConfig, PretrainConfig
 from cloze.progress import Progress
@@ -58,31 +58,8 @@ class PretrainingData:
     train: Documents
     num_held_out: int
     """Held-out documents."""
-    supports_pairs: bool
-    """As of `Dataset`; only with pairs does --validation-fraction choose the share of held-out documents."""
     held_out: Sequence[PretrainingBatch]
     unigram_nats: Tensor
-
-    def loss_interval(self) -> float:
-        """Return the half width of the 95% interval of a held-out loss, in nats, as judged by the unigram loss.
-
-        Instances vary independently, the tokens of one do not.
-        """
-        sums, counts = [], []
-        for batch in self.held_out:
-            instances = np.searchsorted(batch.cu_seqlens, batch.masked_lm_positions, side="right") - 1
-            nats = self.unigram_nats.numpy()[batch.masked_lm_ids]
-            sums.append(np.bincount(instances, nats, minlength=batch.num_sequences))
-            counts.append(np.bincount(instances, minlength=batch.num_sequences))
-        sum_I, count_I = np.concatenate(sums), np.concatenate(counts)
-        deviations_I = sum_I - count_I * sum_I.sum() / count_I.sum()
-        return float(1.96 * np.linalg.norm(deviations_I) / count_I.sum())
-
-    def describe_whole_words(self) -> str | None:
-        """Return what a whole word is in text without spaces between words; None if there is little of it."""
-        shares_V = np.exp(-self.unigram_nats.numpy())
-        has_words = self.train.vocab_size_with_words is not None
-        return describe_whole_words(self.tokenizer.tokens, shares_V, has_words=has_words)
 
     @classmethod
     def load(cls, config: PretrainConfig, context: DistributedContext) -> "PretrainingData":
@@ -90,14 +67,26 @@ class PretrainingData:
         path = Path(config.data)
         dataset = Dataset.open(path, verify=False)
         context.check_batch_sizes([phase.batch_size for phase in config.phases])
-        tokenizer, train = load_wordpiece(path), dataset.split("train")
+        tokenizer, documents = load_wordpiece(path), dataset.split("validation")
+        if not len(documents):
+            what = "no documents are held out to evaluate on; one is held out of two different documents"
+            remedy = "Build it of more documents: cloze corpus --format lines makes one of each line"
+            raise InputError(what, where=path, remedy=remedy)
+        if config.pairs.next_sentence and not dataset.supports_pairs:
+            what = f"fewer than {MIN_DOCUMENTS_FOR_PAIRS} documents have two sentences, and pairs need two"
+            remedy = "Build it of more text, or do without pairs: `pairs.next_sentence=false`"
+            raise InputError(what, where=path, remedy=remedy)
+        # drawn once, at the length of the last phase, so that all evaluations compare
+        source = build_dynamic_instances(
+            config, config.phases[-1], documents, tokenizer, seed=_HELD_OUT_SEED, number=0
+        )
+        count, attends_to = config.evaluation.max_instances, config.model.attends_to
         return cls(
             context=context,
             tokenizer=tokenizer,
-            train=train,
-            num_held_out=len(dataset.split("validation")),
-            supports_pairs=dataset.supports_pairs,
-            held_out=_held_out_batches(config, dataset, tokenizer),
+            train=dataset.split("train"),
+            num_held_out=len(documents),
+            held_out=held_out_batches(source, count, attends_to, config.micro_batch_tokens),
             unigram_nats=unigram_nats(dataset.train_token_counts),
         )
 
@@ -117,11 +106,14 @@ class PretrainingBatches:
             position = DataPosition(phase=number)
         phase, source = self.phases[number]
         parts, next_position = take(source, position, phase.batch_size)
-        batches = [
-            batch
-            for part in _share_of_rank(parts, self.context)
-            for batch in micro_batches(source, *part, micro_batch_tokens, progress=progress)
-        ]
+        batches: list[PretrainingBatch] = []
+        rank, world_size, before = self.context.rank, self.context.world_size, 0
+        for epoch, positions in parts:
+            # every n-th instance of the whole batch, not of each part, so that all ranks have equally many
+            share = positions[(rank - before) % world_size :: world_size]
+            before += len(positions)
+            if len(share):
+                batches += micro_batches(source, epoch, share, micro_batch_tokens, progress=progress)
         return StepData(
             batches=batches,
             num_tokens=sum(len(batch.input_ids) for batch in batches),
@@ -204,26 +196,6 @@ def build_dynamic_instances(
     )
 
 
-def _held_out_batches(
-    config: PretrainConfig, dataset: Dataset, tokenizer: Tokenizer
-) -> list[PretrainingBatch]:
-    """Draw the held-out instances once, at the length of the last phase, so that all evaluations compare."""
-    documents = dataset.split("validation")
-    if not len(documents):
-        what = "no documents are held out to evaluate on; one is held out of two different documents"
-        remedy = "Build it of more documents: cloze corpus --format lines makes one of each line"
-        raise InputError(what, where=dataset.path, remedy=remedy)
-    if config.pairs.next_sentence and not dataset.supports_pairs:
-        what = f"fewer than {MIN_DOCUMENTS_FOR_PAIRS} documents have two sentences, and pairs need two to evaluate on"
-        remedy = "Build it of more text, or do without pairs: `pairs.next_sentence=false`"
-        raise InputError(what, where=dataset.path, remedy=remedy)
-    source = build_dynamic_instances(
-        config, config.phases[-1], documents, tokenizer, seed=_HELD_OUT_SEED, number=0
-    )
-    count, attends_to = config.evaluation.max_instances, config.model.attends_to
-    return held_out_batches(source, count, attends_to, config.micro_batch_tokens)
-
-
 def held_out_batches(
     source: InstanceSource, count: int, attends_to: AttendsTo, micro_batch_tokens: int
 ) -> list[PretrainingBatch]:
@@ -247,20 +219,6 @@ def steps_per_phase(steps: int, phases: Sequence[PhaseConfig]) -> list[int]:
         for number in range(len(phases))
     ]
     return [end - start for start, end in zip([0, *ends], ends, strict=False)]
-
-
-def _share_of_rank(
-    parts: Sequence[tuple[int, Integers]], context: DistributedContext
-) -> list[tuple[int, Integers]]:
-    """Return every n-th instance of the whole batch, not of each part, so that all ranks have equally many."""
-    shares = []
-    before = 0
-    for epoch, positions in parts:
-        share = positions[(context.rank - before) % context.world_size :: context.world_size]
-        if len(share):
-            shares.append((epoch, share))
-        before += len(positions)
-    return shares
 
 
 def unigram_nats(token_counts: Integers) -> Tensor:

@@ -5,19 +5,20 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
 
 from cloze import artifacts
 from cloze.choices import InferencePrecision
+from cloze.config import Positive, Range, Settings
 from cloze.data.build.corpus import build_dataset
-from cloze.data.dataset import KIND, Dataset, Documents
+from cloze.data.dataset import KIND, Dataset
 from cloze.data.instances.instances import DynamicInstances
 from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
-from cloze.models.heads import BertForPreTraining
 from cloze.pretraining.data import TARGETS_BY_ATTENTION, held_out_batches, unigram_nats
 from cloze.pretraining.initial_weights import load_for_pretraining
 from cloze.pretraining.objective import PretrainingObjective
@@ -31,12 +32,12 @@ _DEFAULT_LENGTH = 128
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PretrainingEvaluationConfig:
+class PretrainingEvaluationConfig(Settings):
     """Instances to evaluate on."""
 
-    max_seq_length: int | None = None
+    max_seq_length: Annotated[int | None, Range("[8, inf]")] = None
     """Maximum number of tokens, including [CLS] and both [SEP]; None takes 128, or fewer if the model has fewer."""
-    max_instances: int = 10_000
+    max_instances: Positive[int] = 10_000
     """Maximum number of sequences, drawn from all of the text."""
     pairs: PairsConfig = field(default_factory=PairsConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
@@ -44,11 +45,11 @@ class PretrainingEvaluationConfig:
     """Seed of pairs and masks."""
     micro_batch_tokens: int = 8192
 
-    def __post_init__(self) -> None:
-        length = _DEFAULT_LENGTH if self.max_seq_length is None else self.max_seq_length
-        if not 8 <= length <= self.micro_batch_tokens or self.max_instances < 1:
-            what = f"max_seq_length {length} is not in 8..{self.micro_batch_tokens}"
-            raise ValueError(f"{what}, or max_instances {self.max_instances} is not positive")
+    def _check(self) -> None:
+        if (length := self.max_seq_length or _DEFAULT_LENGTH) > self.micro_batch_tokens:
+            raise ValueError(
+                f"max_seq_length {length} is more than micro_batch_tokens {self.micro_batch_tokens}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,61 +89,50 @@ def evaluate_pretrained(
     if config.max_seq_length > limit:
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit}"
         raise InputError(what, where=checkpoint, remedy=f"Say `max_seq_length={limit}`")
-    if len(data) == 1 and (Path(data[0]) / artifacts.MANIFEST).is_file():
-        dataset = Dataset.open(Path(data[0]))
-        if load_tokenizer(dataset.path).tokens != load_tokenizer(checkpoint).tokens:
-            remedy = "Give the text itself, or build the data set with `vocabulary=MODEL`"
-            raise InputError("has another vocabulary than the model", where=dataset.path, remedy=remedy)
-        held_out = dataset.split("validation")
-        if not len(held_out):
-            remedy = "Give the text itself: then all of it is used"
-            raise InputError("no documents are held out to evaluate on", where=dataset.path, remedy=remedy)
-        return _measure(bert, held_out, dataset, config, context, progress)
     with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
-        build_dataset(data, checkpoint, Path(directory) / KIND, progress=progress)
-        dataset = Dataset.open(Path(directory) / KIND, verify=False)
-        return _measure(bert, dataset.documents, dataset, config, context, progress)
-
-
-@torch.inference_mode()
-def _measure(
-    model: BertForPreTraining,
-    documents: Documents,
-    dataset: Dataset,
-    config: PretrainingEvaluationConfig,
-    context: DistributedContext,
-    progress: Progress,
-) -> PretrainingEvaluation:
-    assert config.max_seq_length is not None
-    tokenizer = load_tokenizer(dataset.path)
-    source = DynamicInstances(
-        documents,
-        tokenizer,
-        max_seq_length=config.max_seq_length,
-        max_predictions_per_seq=None,
-        pairs=config.pairs,
-        masking=config.masking,
-        seed=config.seed,
-        phase=0,
-        targets=TARGETS_BY_ATTENTION[model.config.attends_to],
-    )
-    held_out = held_out_batches(
-        source, config.max_instances, model.config.attends_to, config.micro_batch_tokens
-    )
+        if len(data) == 1 and (Path(data[0]) / artifacts.MANIFEST).is_file():
+            dataset = Dataset.open(Path(data[0]))
+            if load_tokenizer(dataset.path).tokens != load_tokenizer(checkpoint).tokens:
+                remedy = "Give the text itself, or build the data set with `vocabulary=MODEL`"
+                raise InputError("has another vocabulary than the model", where=dataset.path, remedy=remedy)
+            documents = dataset.split("validation")
+            if not len(documents):
+                what = "no documents are held out to evaluate on"
+                remedy = "Give the text itself: then all of it is used"
+                raise InputError(what, where=dataset.path, remedy=remedy)
+        else:
+            build_dataset(data, checkpoint, Path(directory) / KIND, progress=progress)
+            dataset = Dataset.open(Path(directory) / KIND, verify=False)
+            documents = dataset.documents
+        tokenizer = load_tokenizer(dataset.path)
+        attends_to = bert.config.attends_to
+        source = DynamicInstances(
+            documents,
+            tokenizer,
+            max_seq_length=config.max_seq_length,
+            max_predictions_per_seq=None,
+            pairs=config.pairs,
+            masking=config.masking,
+            seed=config.seed,
+            phase=0,
+            targets=TARGETS_BY_ATTENTION[attends_to],
+        )
+        held_out = held_out_batches(source, config.max_instances, attends_to, config.micro_batch_tokens)
+        nats = unigram_nats(documents.token_counts(dataset.vocab_size))
     objective = PretrainingObjective(
-        model,
+        bert,
         tokenizer,
         held_out=held_out,
-        unigram_nats=unigram_nats(documents.token_counts(dataset.vocab_size)),
+        unigram_nats=nats,
         next_sentence=config.pairs.next_sentence,
         context=context,
     )
     batches: list[EvaluatedSums] = []
-    with progress.bar("measuring", total=len(held_out), unit="batches") as bar:
+    with torch.inference_mode(), progress.bar("measuring", total=len(held_out), unit="batches") as bar:
         for batch_metrics in objective.evaluate():
             batches.append(batch_metrics)
             bar.advance(1)
-    means = means_of(add_sums(read_sums(batches)), objective.loss_names)
+        means = means_of(add_sums(read_sums(batches)), objective.loss_names)
     labels = np.concatenate([batch.next_sentence_labels for batch in held_out])
     random_share = float(labels.mean())
     masked = {name: value for name, value in means.items() if name.startswith("masked_lm")}

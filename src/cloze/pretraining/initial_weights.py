@@ -12,7 +12,6 @@ from cloze.model_paths import commit_of
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
 from cloze.models.encoder import build_encoder, set_dropout
-from cloze.models.encoder_config import EncoderConfig
 from cloze.models.heads import BertForMaskedLM, BertForPreTraining
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.pretraining.config import PretrainConfig
@@ -43,7 +42,12 @@ def initial_model(
     if config.init is None:
         generator = torch.Generator().manual_seed(config.seed)
         encoder_config = config.model.encoder(vocab_size=tokenizer.vocab_size).with_padding(tokenizer.pad_id)
-        _check_memory(config, encoder_config)
+        needed = _BYTES_PER_PARAMETER * encoder_config.num_parameters
+        available = available_memory(resolve_device(config.device))
+        if available is not None and needed > available:
+            parameters, free = f"{encoder_config.num_parameters:,} parameters", f"{available / 1e9:,.1f} GB"
+            what = f"training {parameters} takes {needed / 1e9:,.1f} GB, {free} are free"
+            raise InputError(what, where="model", remedy="Choose a smaller one, as in -m mini")
         return BertForPreTraining(build_encoder(encoder_config, generator=generator), generator=generator)
     assert checkpoint is not None
     model = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
@@ -51,7 +55,11 @@ def initial_model(
         what = f"attends to {model.config.attends_to}, the settings to {config.model.attends_to}"
         remedy = f"Say `model.attends_to={model.config.attends_to}`"
         raise InputError(what, where=config.init, remedy=remedy)
-    check_lengths(config, model.config)
+    longest, batch_size = max((phase.max_seq_length, phase.batch_size) for phase in config.phases)
+    if longest > (positions := model.config.max_position_embeddings):
+        what = f"max_seq_length {longest}, but {config.init} has {positions} positions"
+        phases = f"[{{max_seq_length={positions}, fraction=1.0, batch_size={batch_size}}}]"
+        raise InputError(what, where="phases", remedy=f"Say `phases={phases}`")
     hidden, attention = config.model.hidden_dropout_prob, config.model.attention_probs_dropout_prob
     set_dropout(model.bert, hidden=hidden, attention=attention)
     rows = map_added_tokens(load_wordpiece(checkpoint), tokenizer, where=config.data)
@@ -61,29 +69,6 @@ def initial_model(
             f"{len(rows):,} tokens are new to {config.init}: each starts as the mean of its old tokens"
         )
     return model
-
-
-def _check_memory(config: PretrainConfig, encoder: EncoderConfig) -> None:
-    """Check that the weights, their gradients and the optimizer's averages fit in memory, before they are made."""
-    available = available_memory(resolve_device(config.device))
-    num_parameters = encoder.num_parameters
-    if available is None or _BYTES_PER_PARAMETER * num_parameters <= available:
-        return
-    needed = _BYTES_PER_PARAMETER * num_parameters / 1e9
-    what = (
-        f"training {num_parameters:,} parameters takes {needed:,.1f} GB, {available / 1e9:,.1f} GB are free"
-    )
-    raise InputError(what, where="model", remedy="Choose a smaller one, as in -m mini")
-
-
-def check_lengths(config: PretrainConfig, encoder: EncoderConfig) -> None:
-    """Check that the sequences are not too long for the checkpoint to start from."""
-    longest, batch_size = max((phase.max_seq_length, phase.batch_size) for phase in config.phases)
-    positions = encoder.max_position_embeddings
-    if longest > positions:
-        what = f"max_seq_length {longest}, but {config.init} has {positions} positions"
-        phases = f"[{{max_seq_length={positions}, fraction=1.0, batch_size={batch_size}}}]"
-        raise InputError(what, where="phases", remedy=f"Say `phases={phases}`")
 
 
 def load_for_pretraining(
@@ -111,28 +96,27 @@ def map_added_tokens(
     A token is added in the place of an [unused] one or at the end, as by `cloze vocab extend`. A word that the old
     vocabulary cannot spell was [UNK].
     """
-    if _normalization(old) != _normalization(new):
-        raise _unrelated("it treats case, accents or Chinese characters differently", where)
+    strips = [t.lowercase if t.strip_accents is None else t.strip_accents for t in (old, new)]
+    changed = [
+        f"token {number} is {now!r}, in the model {before!r}"
+        for number, (before, now) in enumerate(zip(old.tokens, new.tokens, strict=False))
+        if now != before and not UNUSED.fullmatch(before)
+    ]
     if new.vocab_size < old.vocab_size:
-        raise _unrelated(f"it has {new.vocab_size:,} tokens, the model {old.vocab_size:,}", where)
-    for number, (before, now) in enumerate(zip(old.tokens, new.tokens, strict=False)):
-        if now != before and not UNUSED.fullmatch(before):
-            raise _unrelated(f"token {number} is {now!r}, in the model {before!r}", where)
+        changed = [f"it has {new.vocab_size:,} tokens, the model {old.vocab_size:,}"]
+    unchanged = (old.lowercase, strips[0], old.tokenize_chinese_chars)
+    if (new.lowercase, strips[1], new.tokenize_chinese_chars) != unchanged:
+        changed = ["it treats case, accents or Chinese characters differently"]
+    if changed:
+        what = f"its vocabulary is neither the model's nor an extension of it: {changed[0]}"
+        remedy = (
+            "Build the data set with cloze corpus --vocabulary MODEL, or a vocabulary of cloze vocab extend"
+        )
+        raise InputError(what, where=where, remedy=remedy)
     added = [i for i, token in enumerate(new.tokens) if i >= old.vocab_size or token != old.tokens[i]]
     return {
         i: old.encode(new.tokens[i].removeprefix(CONTINUATION)).input_ids[1:-1] or [old.unk_id] for i in added
     }
-
-
-def _normalization(tokenizer: WordPieceTokenizer) -> tuple[bool, bool, bool]:
-    strips = tokenizer.lowercase if tokenizer.strip_accents is None else tokenizer.strip_accents
-    return tokenizer.lowercase, strips, tokenizer.tokenize_chinese_chars
-
-
-def _unrelated(difference: str, where: object) -> InputError:
-    what = f"its vocabulary is neither the model's nor an extension of it: {difference}"
-    remedy = "Build the data set with cloze corpus --vocabulary MODEL, or a vocabulary of cloze vocab extend"
-    return InputError(what, where=where, remedy=remedy)
 
 
 @torch.no_grad()

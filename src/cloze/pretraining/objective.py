@@ -74,9 +74,6 @@ class PretrainingObjective(Objective):
                 metrics |= _loss_and_accuracy("next_sentence", logits.next_sentence_logits, labels_B)
             yield metrics
 
-    def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
-        return (-metrics["loss"],)
-
     def shown_metrics(self, metrics: Mapping[str, float]) -> Mapping[str, float]:
         shown = {
             "mlm_loss": "masked_lm_loss",

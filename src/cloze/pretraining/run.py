@@ -6,9 +6,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from cloze import config as configuration
 from cloze.artifacts import LEARNED_FROM
 from cloze.callbacks import Callback
+from cloze.data.instances.masking import describe_whole_words
 from cloze.markdown import code_span
 from cloze.models.heads import BertForPreTraining
 from cloze.pretraining.config import PretrainConfig
@@ -59,8 +62,12 @@ def pretrain(
             config = with_initial_architecture(config, start)
         config = context.run_on_rank_zero(lambda: verify_data(config))
         data = PretrainingData.load(config, context)
-        if not resume and config.masking.whole_word and (note := data.describe_whole_words()):
-            progress.note(note)
+        if not resume and config.masking.whole_word:
+            shares_V = np.exp(-data.unigram_nats.numpy())
+            has_words = data.train.vocab_size_with_words is not None
+            note = describe_whole_words(data.tokenizer.tokens, shares_V, has_words=has_words)
+            if note is not None:
+                progress.note(note)
 
         def load(checkpoint: Path | None) -> PretrainingObjective:
             if checkpoint is None:
@@ -164,11 +171,8 @@ def _warn_of_settings(config: PretrainConfig, data: PretrainingData, progress: P
             progress.note(f"warning: {what}, and get none of its {config.steps:,} steps")
     instances = sum(batch.num_sequences for batch in data.held_out)
     if instances < min(MIN_HELD_OUT_INSTANCES, config.evaluation.max_instances):
-        what = f"{data.num_held_out:,} held-out documents make {instances:,} instances"
-        remedy = "build the data set of more text"
-        if data.supports_pairs:
-            remedy += " or with a larger share of held-out documents"
-        progress.note(f"warning: {what}: losses are uncertain by ±{data.loss_interval():.2f} (95%); {remedy}")
+        what = f"{data.num_held_out:,} held-out documents make {instances:,} instances: losses are uncertain"
+        progress.note(f"warning: {what}; build the data set of more text, or hold more documents out")
 
 
 def build_objective(

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import torch
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 
 from cloze import artifacts, file_io
 from cloze.config import Positive, Range, Settings
@@ -75,20 +75,34 @@ class TrainingState:
 def save_checkpoint(
     run: Path,
     state: TrainingState,
-    optimizer_state: Mapping[str, Tensor],
+    config: CheckpointConfig,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
     save_model: Callable[[Path], None],
 ) -> None:
-    """Write the checkpoint of `state.step` atomically, and update `latest` and `best`."""
+    """Write the checkpoint of `state.step` atomically, update `latest` and `best`, and delete those not kept."""
     path = run / _checkpoint_name(state.step)
     with artifacts.write_directory(path, kind=KIND, overwrite=True) as directory:
         save_model(directory)
         (directory / TRAINING_FOLDER).mkdir(exist_ok=True)
-        save_weights(dict(optimizer_state), directory / _OPTIMIZER)
+        moments = {
+            f"{key}/{name}": value.detach().cpu().contiguous()
+            for name, parameter in model.named_parameters()
+            for key, value in optimizer.state.get(parameter, {}).items()
+        }
+        save_weights(moments, directory / _OPTIMIZER)
         values = json.dumps(file_io.with_nulls(asdict(state)), indent=1, allow_nan=False)
         (directory / STATE_FILE).write_text(f"{values}\n", encoding="utf-8")
     if (run / METRICS).is_file():  # a resumed run reads the rows before its checkpoint
         file_io.sync_file(run / METRICS)
     link_steps(run, state.step, state.best_step)
+    paths = _checkpoints_of(run)
+    kept = set(paths[-config.keep_newest :])
+    if os.path.lexists(run / "best"):
+        kept.add(run / file_io.read_link(run / "best"))
+    for path in paths:
+        if path not in kept and (config.keep_every_steps is None or _step_of(path) % config.keep_every_steps):
+            artifacts.remove_directory(path)
 
 
 def link_steps(run: Path, latest: int | None, best: int | None) -> None:
@@ -124,8 +138,11 @@ def _write_link(path: Path, target: str) -> None:
     file_io.write_link(path, target)
 
 
-def note_damaged_links(run: Path, progress: Progress) -> None:
-    """Warn of a `latest` or `best` that leads to no checkpoint, before it is written again."""
+def repair_checkpoints(run: Path, state: TrainingState, progress: Progress) -> None:
+    """Make the checkpoint that a run resumes from its newest one; name the links that lead to no checkpoint.
+
+    Later ones are damaged. They are renamed: they can still be repaired, but would be taken for the newest.
+    """
     links: tuple[RunLink, ...] = ("latest", "best")
     for link in links:
         if os.path.lexists(run / link):
@@ -133,20 +150,14 @@ def note_damaged_links(run: Path, progress: Progress) -> None:
                 follow_link(run, link)
             except InputError as error:
                 progress.note(f"warning: {error.where}: {error.what}: it is written again")
-
-
-def move_later_checkpoints_aside(run: Path, step: int) -> None:
-    """Rename the checkpoints after the step that a run resumes from, which are damaged.
-
-    They can still be repaired; under their own names they would be taken for the newest.
-    """
     for path in _checkpoints_of(run):
-        if _step_of(path) > step:
+        if _step_of(path) > state.step:
             aside = path.with_name(f"{_PASSED_OVER}{path.name}")
             if aside.exists():  # from an earlier resume
                 artifacts.remove_directory(aside)
             with file_io.disk_errors(path):
                 path.rename(aside)
+    link_steps(run, state.step, state.best_step)
 
 
 def _checkpoint_name(step: int) -> str:
@@ -160,17 +171,6 @@ def _checkpoints_of(run: Path) -> list[Path]:
 
 def _step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("step-"))
-
-
-def prune_checkpoints(run: Path, config: CheckpointConfig) -> None:
-    """Delete all checkpoints but the newest ones, the best, and those at every `keep_every_steps`."""
-    paths = _checkpoints_of(run)
-    kept = set(paths[-config.keep_newest :])
-    if os.path.lexists(run / "best"):
-        kept.add(run / file_io.read_link(run / "best"))
-    for path in paths:
-        if path not in kept and (config.keep_every_steps is None or _step_of(path) % config.keep_every_steps):
-            artifacts.remove_directory(path)
 
 
 def keep_best_checkpoint(run: Path) -> None:
@@ -239,12 +239,3 @@ def load_optimizer(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Op
     for key_and_name, tensor in load_file(checkpoint / _OPTIMIZER).items():
         key, _, name = key_and_name.partition("/")
         optimizer.state[parameters[name]][key] = tensor.to(parameters[name].device)
-
-
-def optimizer_state_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return the optimizer's state on the CPU, named by key and parameter."""
-    return {
-        f"{key}/{name}": value.detach().cpu().contiguous()
-        for name, parameter in model.named_parameters()
-        for key, value in optimizer.state.get(parameter, {}).items()
-    }

@@ -7,7 +7,7 @@ from cloze.choices import Precision
 from cloze.config import Changeable, Positive, Range, Settings
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.distributed import DistributionConfig
-from cloze.training.model_card import UNKNOWN_LICENSE, check_license
+from cloze.training.model_card import LICENSE, UNKNOWN_LICENSE
 from cloze.training.optimizer import OptimizerConfig
 
 MAX_EVALUATIONS = 1_000_000
@@ -47,9 +47,13 @@ class RunSettings(Settings):
     """Tokens that pass through the model at once: it determines memory, and results only by rounding and random numbers
     of dropout."""
 
-    def _check_shared(self, longest_sequence: int) -> None:
-        """Check these settings for a maximum number of tokens of a sequence."""
-        check_license(self.license)
-        if self.micro_batch_tokens < longest_sequence:
-            what = f"micro_batch_tokens {self.micro_batch_tokens} is less than a sequence"
-            raise ValueError(f"{what} ({longest_sequence})")
+
+def check_run(license: str, micro_batch_tokens: int, longest_sequence: int) -> None:
+    """Raise ValueError for no license, or for micro-batches of fewer tokens than the longest sequence."""
+    if not LICENSE.fullmatch(license):
+        examples = f"apache-2.0, cc-by-sa-4.0 or {UNKNOWN_LICENSE}"
+        raise ValueError(f"license {license!r} is not an identifier such as {examples}")
+    if micro_batch_tokens < longest_sequence:
+        raise ValueError(
+            f"micro_batch_tokens {micro_batch_tokens} is less than a sequence ({longest_sequence})"
+        )

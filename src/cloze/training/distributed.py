@@ -135,12 +135,18 @@ def init_distributed(device: str) -> Iterator[DistributedContext]:
     if world_size == 1:
         yield DistributedContext(resolved)
         return
-    resolved, rank = _local_device(resolved), int(os.environ["RANK"])
+    rank, backend = int(os.environ["RANK"]), "gloo"
+    if resolved.type != "cpu":
+        number, count = int(os.environ.get("LOCAL_RANK", "0")), torch.accelerator.device_count()
+        if number >= count:
+            what = f"rank {number} of this machine has no device: it has {count} of type {resolved.type}"
+            raise InputError(what, where="torchrun", remedy=f"Say --nproc-per-node {count}")
+        torch.accelerator.set_device_index(number)
+        resolved = torch.device(resolved.type, number)
+        # gloo between CPUs, and the accelerator's backend for gradients
+        backend = f"cpu:gloo,{resolved.type}:{distributed.get_default_backend_for_device(resolved)}"
     store, _, _ = next(rendezvous("env://"))
     store = PrefixStore(f"restart-{num_restarts()}", store)  # addresses from before a restart are stale
-    backend = "gloo"
-    if resolved.type != "cpu":  # gloo between CPUs, and the accelerator's backend for gradients
-        backend = f"cpu:gloo,{resolved.type}:{distributed.get_default_backend_for_device(resolved)}"
     distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size)
     wait_group = distributed.new_group(backend="gloo", timeout=WAIT_TIMEOUT)
     context = DistributedContext(resolved, rank, world_size, wait_group)
@@ -161,17 +167,6 @@ def init_distributed(device: str) -> Iterator[DistributedContext]:
     finally:
         if distributed.is_initialized():
             distributed.destroy_process_group()
-
-
-def _local_device(device: torch.device) -> torch.device:
-    if device.type == "cpu":
-        return device
-    number, count = int(os.environ.get("LOCAL_RANK", "0")), torch.accelerator.device_count()
-    if number >= count:
-        what = f"rank {number} of this machine has no device: it has {count} of type {device.type}"
-        raise InputError(what, where="torchrun", remedy=f"Say --nproc-per-node {count}")
-    torch.accelerator.set_device_index(number)
-    return torch.device(device.type, number)
 
 
 def _lost_ranks(store: Store, context: DistributedContext) -> list[int]:

@@ -3,12 +3,11 @@
 import json
 import math
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from cloze import file_io
-from cloze.callbacks import Callback, TensorBoardWriter
+from cloze.callbacks import Callback
 from cloze.errors import InputError
 
 METRICS = "metrics.jsonl"
@@ -47,12 +46,6 @@ class MetricsLog(Callback):
     def on_end(self, *, completed: bool) -> None:
         if completed:
             self.on_event(self._step, END, {})
-
-
-def default_callbacks() -> list[Callback]:
-    """Return the callbacks of every run: its log, and TensorBoard's events if tensorboardX is installed."""
-    has_tensorboard = find_spec("tensorboardX") is not None
-    return [MetricsLog(), *([TensorBoardWriter()] if has_tensorboard else [])]
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:

@@ -21,17 +21,9 @@ from cloze.training.run_directory import EARLIER, ENVIRONMENT
 
 UNKNOWN_LICENSE = "unknown"
 _FIELD = re.compile(r"^(license|base_model):[ \t]*(\S.*)$", re.MULTILINE)
-_LICENSE = re.compile(r"[a-z0-9][a-z0-9.-]*")
+LICENSE = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _MAX_CURVE_ROWS = 12
 _NOT_METRICS = ("kind", "step", "seconds")
-
-
-def check_license(name: str) -> None:
-    """Raise ValueError unless a text is an identifier of a license."""
-    if not _LICENSE.fullmatch(name):
-        raise ValueError(
-            f"license {name!r} is not an identifier such as apache-2.0, cc-by-sa-4.0 or {UNKNOWN_LICENSE}"
-        )
 
 
 def card_license(checkpoint: Path) -> str:
@@ -45,7 +37,7 @@ def _read_fields(checkpoint: Path) -> dict[str, str]:
     header = text.removeprefix("---\n").partition("\n---")[0] if text.startswith("---\n") else ""
     fields = {key: value.strip(" \t\"'") for key, value in _FIELD.findall(header)}
     license = fields.pop("license", "").lower()
-    return fields | ({"license": license} if _LICENSE.fullmatch(license) else {})
+    return fields | ({"license": license} if LICENSE.fullmatch(license) else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +100,15 @@ def model_card(info: CardInfo, model: nn.Module, run: Path, state: TrainingState
     evaluations = [row for row in read_metrics(run) if row["kind"] == VALIDATION]
     gaps = min(len(evaluations), _MAX_CURVE_ROWS) - 1
     inherited = None if info.base is None else info.base.license
+    file = run / ENVIRONMENT
+    environment = read_json(file) if file.exists() else {}
+    made_with = [
+        f"{sum(weight.numel() for weight in model.parameters()):,} weights",
+        f"{state.step:,} steps over {state.tokens:,} tokens" if state.tokens else "",
+        environment.get("processor" if environment.get("device") == "cpu" else "device", ""),
+        ", ".join(f"{name} {version}" for name, version in environment.get("versions", {}).items()),
+        "started with other versions, or elsewhere" if EARLIER in environment else "",
+    ]
     return render_markdown(
         info.template,
         **info.facts,
@@ -116,18 +117,5 @@ def model_card(info: CardInfo, model: nn.Module, run: Path, state: TrainingState
         evaluations=evaluations,
         curve=[evaluations[round(i * (len(evaluations) - 1) / max(gaps, 1))] for i in range(gaps + 1)],
         metrics=[name for row in evaluations[-1:] for name in row if name not in _NOT_METRICS],
-        made_with=_made_with(model, state, run),
+        made_with=[line for line in made_with if line],
     )
-
-
-def _made_with(model: nn.Module, state: TrainingState, run: Path) -> list[str]:
-    file = run / ENVIRONMENT
-    environment = read_json(file) if file.exists() else {}
-    lines = [
-        f"{sum(weight.numel() for weight in model.parameters()):,} weights",
-        f"{state.step:,} steps over {state.tokens:,} tokens" if state.tokens else "",
-        environment.get("processor" if environment.get("device") == "cpu" else "device", ""),
-        ", ".join(f"{name} {version}" for name, version in environment.get("versions", {}).items()),
-        "started with other versions, or elsewhere" if EARLIER in environment else "",
-    ]
-    return [line for line in lines if line]

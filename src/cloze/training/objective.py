@@ -2,14 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from torch import Tensor, nn
+from torch import nn
 
 from cloze.data.batch import DataPosition
-from cloze.training.distributed import DistributedContext
 from cloze.training.metric_sums import EvaluatedSums, MetricSums
 
 Batch = TypeVar("Batch")
@@ -29,17 +28,6 @@ class StepData(Generic[Batch]):
     """Name of these instances in messages."""
     has_share: bool = field(default=True, kw_only=True)
     """Whether there were instances for this rank; otherwise `batches` belong to another rank and are not counted."""
-
-    def sum_over_ranks(self, context: DistributedContext) -> "StepData[Batch]":
-        """Return the step with the numbers of tokens and targets of all ranks."""
-        num_tokens, *counts = context.all_reduce(self.num_tokens, *self.num_targets.values())
-        num_targets = dict(zip(self.num_targets, counts, strict=True))
-        return replace(self, num_tokens=int(num_tokens), num_targets=num_targets)
-
-    def mean_loss(self, sums: MetricSums, loss_names: Sequence[str]) -> Tensor:
-        """Return a micro-batch's share of the step's loss: the sum of the means of the losses."""
-        first, *others = (sums[name][0] / max(self.num_targets[name], 1) for name in loss_names)
-        return sum(others, start=first)
 
 
 class BatchSource(Protocol):
@@ -84,9 +72,9 @@ class Objective(nn.Module, ABC):
         Ranks share them as `DistributedContext.share` does; the metrics are empty where a rank has no batch.
         """
 
-    @abstractmethod
     def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
         """Return the sort key for choosing the best checkpoint; larger is better."""
+        return (-metrics["loss"],)
 
     def shown_metrics(self, metrics: Mapping[str, float]) -> Mapping[str, float]:
         """Return the metrics of an evaluation that people read while they wait, the most useful first."""

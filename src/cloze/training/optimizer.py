@@ -86,18 +86,10 @@ class AdamW(torch.optim.Optimizer):
     Source: Loshchilov and Hutter 2019 (arXiv 1711.05101); google-research/bert optimization.py:87-171 @eedf571.
     """
 
-    def __init__(
-        self,
-        groups: Iterable[dict[str, Any]],
-        *,
-        betas: tuple[float, float],
-        epsilon: float,
-        bias_correction: bool,
-    ) -> None:
+    def __init__(self, groups: Iterable[dict[str, Any]], config: OptimizerConfig) -> None:
         super().__init__(groups, {"lr": 0.0})
-        self._betas = betas
-        self._epsilon = epsilon
-        self._bias_correction = bias_correction
+        self._betas, self._epsilon = (config.beta1, config.beta2), config.epsilon
+        self._bias_correction = config.bias_correction
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -141,10 +133,6 @@ class AdamW(torch.optim.Optimizer):
 class MuonAdamW(AdamW):
     """Muon for the hidden matrices, and AdamW for all other parameters.
 
-    Args:
-        relative_rate: peak of Muon's learning rate, divided by AdamW's.
-        product_dtype: format of the products; None chooses bfloat16 on devices that are faster with it.
-
     Differs: matrices of one shape are made orthogonal in one batch, and a wide one with its transposed like; query,
         key and value, which are one parameter, each by itself.
     """
@@ -152,18 +140,17 @@ class MuonAdamW(AdamW):
     def __init__(
         self,
         matrices: Sequence[HiddenMatrix],
-        config: MuonConfig,
         groups: Iterable[dict[str, Any]],
-        *,
-        relative_rate: float,
-        product_dtype: torch.dtype | None = None,
-        **adamw: Any,
+        config: OptimizerConfig,
+        muon: MuonConfig,
     ) -> None:
+        relative_rate = muon.learning_rate / config.learning_rate
         muon_group = {"params": [matrix.parameter for matrix in matrices], "relative_rate": relative_rate}
-        super().__init__([*groups, muon_group], **adamw)
+        super().__init__([*groups, muon_group], config)
         self._matrices = matrices
-        self._config = config
-        self._product_dtype = product_dtype or resolve_dtype("auto", matrices[0].parameter.device)
+        self._momentum, self._weight_decay = muon.momentum, muon.weight_decay
+        self._newton_schulz_steps = muon.newton_schulz_steps
+        self._product_dtype = resolve_dtype("auto", matrices[0].parameter.device)
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -180,8 +167,8 @@ class MuonAdamW(AdamW):
             state = self.state[parameter]
             if not state:
                 state["momentum"] = torch.zeros_like(parameter)
-            momentum = state["momentum"].lerp_(parameter.grad, 1 - self._config.momentum)
-            nesterov = parameter.grad.lerp(momentum, self._config.momentum)
+            momentum = state["momentum"].lerp_(parameter.grad, 1 - self._momentum)
+            nesterov = parameter.grad.lerp(momentum, self._momentum)
             directions = nesterov.chunk(num_parts)
             for part, direction in zip(parameter.chunk(num_parts), directions, strict=True):
                 is_wide = part.shape[0] <= part.shape[1]
@@ -193,9 +180,9 @@ class MuonAdamW(AdamW):
     def _update(self, pairs: Sequence[_Pair], rate: float) -> None:
         """Update matrices of one shape; their temporary memory is freed before the next shape."""
         directions_KMN = torch.stack([direction for _, direction in pairs])
-        step_KMN = orthogonalize(directions_KMN, self._config.newton_schulz_steps, self._product_dtype)
+        step_KMN = orthogonalize(directions_KMN, self._newton_schulz_steps, self._product_dtype)
         for (part, _), step_MN in zip(pairs, step_KMN, strict=True):
-            part.mul_(1 - rate * self._config.weight_decay)
+            part.mul_(1 - rate * self._weight_decay)
             part.add_(step_MN, alpha=-rate * _RMS_OF_ADAM * max(part.shape) ** 0.5)
 
 
@@ -228,22 +215,17 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> AdamW:
     matrices = [matrix for matrix in matrices if matrix.parameter.requires_grad]
     muon_parameters = {matrix.parameter for matrix in matrices}
     parameters = [p for p in model.parameters() if p.requires_grad and p not in muon_parameters]
+    decays = ((True, config.weight_decay), (False, 0.0))
     groups = [
         {"params": [p for p in of_rate if (p.ndim >= 2) == is_matrix], "weight_decay": decay, **rate}
         for rate, of_rate in _by_rate(model, parameters, config.layer_decay)
-        for is_matrix, decay in ((True, config.weight_decay), (False, 0.0))
+        for is_matrix, decay in decays
     ]
-    adamw: dict[str, Any] = {
-        "betas": (config.beta1, config.beta2),
-        "epsilon": config.epsilon,
-        "bias_correction": config.bias_correction,
-    }
     if config.muon is None:
-        return AdamW(groups, **adamw)
+        return AdamW(groups, config)
     if not matrices:
         raise InputError("optimizer.muon: the model has no layer to train", remedy="Leave the setting out")
-    relative_rate = config.muon.learning_rate / config.learning_rate
-    return MuonAdamW(matrices, config.muon, groups, relative_rate=relative_rate, **adamw)
+    return MuonAdamW(matrices, groups, config, config.muon)
 
 
 def _by_rate(

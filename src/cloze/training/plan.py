@@ -6,7 +6,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean
-from typing import TypeAlias
 
 import torch
 
@@ -67,22 +66,21 @@ class RunPlan(Result):
         return self.runs * (sum(phase.seconds for phase in self.phases) + self.evaluation_seconds)
 
 
-PlannedPhase: TypeAlias = tuple[str, int | None, float]
-"""Name, number of steps or None if the budget decides, and share of the run."""
-
-
 def plan_run(
     load: Callable[[], Objective],
     batches: BatchSource,
     config: RunSettings,
-    phases: Sequence[PlannedPhase],
+    phases: Sequence[tuple[str, int | None, float]],
     context: DistributedContext,
     *,
     evaluations: float,
     runs: int = 1,
     progress: Progress,
 ) -> RunPlan:
-    """Take steps of each phase as the run does, and begin one of its `evaluations`; write nothing."""
+    """Take steps of each phase as the run does, and begin one of its `evaluations`; write nothing.
+
+    A phase is its name, its number of steps (None if the budget decides), and its share of the run.
+    """
     available = available_memory(context.device)
     objective = load()
     steps = OptimizerSteps(

@@ -138,12 +138,6 @@ def training_arithmetic() -> Iterator[None]:
         deterministic.fill_uninitialized_memory = fill_before  # type: ignore[attr-defined]
 
 
-def empty_cache(device: torch.device) -> None:
-    """Return an accelerator's cached blocks, so that they can be cut differently."""
-    if device.type != "cpu":
-        torch.accelerator.empty_cache()
-
-
 def available_memory(
     device: torch.device, *, meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")
 ) -> int | None:

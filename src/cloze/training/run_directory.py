@@ -4,7 +4,7 @@ import os
 import platform
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
@@ -61,16 +61,15 @@ def changed_settings(
         changes: the value in the run and the new one, by setting.
         explicit: settings of arguments, not of a recipe, which may change a setting.
     """
-    different = {key: pair for key, pair in changes.items() if not _is_one_path(*pair)}
+    different = {
+        key: pair
+        for key, pair in changes.items()
+        if not all(isinstance(value, str) for value in pair) or len(set(map(os.path.realpath, pair))) > 1
+    }
     may_change = {key for key in dict(flatten(explicit)) if has_mark(config_class, key, CHANGEABLE)}
     refused = {key: pair for key, pair in different.items() if key not in may_change}
     _refuse(refused, "resume uses the settings of the run", where=run, remedy=_NEW_RUN)
     return {key: new for key, (_, new) in different.items()}
-
-
-def _is_one_path(one: object, other: object) -> bool:
-    is_text = isinstance(one, str) and isinstance(other, str)
-    return is_text and os.path.realpath(str(one)) == os.path.realpath(str(other))
 
 
 def _refuse(pairs: Mapping[str, tuple[Any, Any]], what: str, *, where: Path, remedy: str) -> None:
@@ -157,8 +156,15 @@ def file_lock(file: Path, taken: InputError) -> Iterator[None]:
 def run_lock(run: Path, context: DistributedContext) -> Iterator[None]:
     """Keep other processes from creating, resuming or replacing a run; leave what was there if none is created."""
     is_new = not run.exists()
+    taken = InputError("another process is using this run", where=run, remedy="Wait for it, or stop it first")
+
+    def lock() -> None:
+        with file_io.disk_errors(run):
+            run.mkdir(parents=True, exist_ok=True)
+        locks.enter_context(file_lock(run / artifacts.LOCK_FILE, taken))
+
     with ExitStack() as locks:
-        context.run_on_rank_zero(lambda: locks.enter_context(_lock(run)))
+        context.run_on_rank_zero(lock)
         try:
             yield
         finally:
@@ -167,13 +173,6 @@ def run_lock(run: Path, context: DistributedContext) -> Iterator[None]:
                     (run / artifacts.LOCK_FILE).unlink()
                     if is_new:
                         run.rmdir()
-
-
-def _lock(run: Path) -> AbstractContextManager[None]:
-    with file_io.disk_errors(run):
-        run.mkdir(parents=True, exist_ok=True)
-    taken = InputError("another process is using this run", where=run, remedy="Wait for it, or stop it first")
-    return file_lock(run / artifacts.LOCK_FILE, taken)
 
 
 def describe_environment(device: torch.device, compute_dtype: torch.dtype) -> dict[str, Any]:

@@ -7,9 +7,11 @@ are summed over the ranks, not averaged.
 """
 
 import math
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +29,19 @@ from cloze.models.batch import pin_memory
 from cloze.progress import Progress
 from cloze.training.checkpoints import TrainingState
 from cloze.training.config import RunSettings
-from cloze.training.distributed import DistributedContext, DistributionConfig
+from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import StopRequest, StopRequested
 from cloze.training.metric_sums import MeasuredStep, MetricSums, add_sums, read_sums
 from cloze.training.objective import BatchSource, Objective, StepData
-from cloze.training.optimizer import build_optimizer, clip_gradients, learning_rate_at, set_learning_rate
-from cloze.training.precision import autocast, empty_cache, resolve_dtype
+from cloze.training.optimizer import (
+    AdamW,
+    MuonAdamW,
+    build_optimizer,
+    clip_gradients,
+    learning_rate_at,
+    set_learning_rate,
+)
+from cloze.training.precision import autocast, resolve_dtype
 
 _MAX_SKIPPED_STEPS = 2
 """Steps with an infinite or NaN loss that may follow each other; one more ends the run."""
@@ -53,12 +62,12 @@ class OptimizerSteps:
     """The state after the last step."""
     objective: Objective
     batches: BatchSource
-    config: RunSettings
+    config: InitVar[RunSettings]
     context: DistributedContext
     callbacks: Callback
     """Receives halved and skipped steps."""
     progress: Progress
-    optimizer: torch.optim.Optimizer = field(init=False)
+    optimizer: AdamW = field(init=False)
     measured: list[MeasuredStep] = field(init=False, default_factory=list)
     """The steps since the last line of the log."""
     num_skipped: int = field(init=False, default=0)
@@ -67,15 +76,28 @@ class OptimizerSteps:
     """The step of the newest checkpoint."""
     compute_dtype: torch.dtype = field(init=False)
     """The format of matrix products."""
+    micro_batch_tokens: int = field(init=False)
+    """The setting, or the size left of it after memory ran out, if smaller."""
+    _learning_rate: Callable[[float], float] = field(init=False)
+    """By the share of the run that is over."""
+    _max_grad_norm: float = field(init=False)
+    _seed: int = field(init=False)
     _thread: ThreadPoolExecutor = field(init=False)
     _ahead: tuple[tuple[DataPosition, int], Future[StepData[Any]]] | None = field(init=False, default=None)
-    _replicas: DistributedDataParallel | None = field(init=False)
+    _replicas: DistributedDataParallel | None = field(init=False, default=None)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, config: RunSettings) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="step-data")
-        self.compute_dtype = resolve_dtype(self.config.precision, self.context.device)
-        self._replicas = replicate(self.objective, self.context, self.config.distribution)
-        self.optimizer = build_optimizer(self.objective.model, self.config.optimizer)
+        self.compute_dtype = resolve_dtype(config.precision, self.context.device)
+        if self.context.world_size > 1:
+            self._replicas = DistributedDataParallel(self.objective, find_unused_parameters=True)
+            # sums gradients, which DDP by itself averages
+            self._replicas.register_comm_hook(getattr(torch, config.distribution.reduce_dtype), _sum_bucket)
+        self.optimizer = build_optimizer(self.objective.model, config.optimizer)
+        self._learning_rate = partial(learning_rate_at, config=config.optimizer)
+        self._max_grad_norm, self._seed = config.optimizer.max_grad_norm, config.seed
+        tokens = config.micro_batch_tokens
+        self.micro_batch_tokens = min(self.state.micro_batch_tokens or tokens, tokens)
         self.saved_step = self.state.step
 
     def close(self) -> None:
@@ -97,15 +119,28 @@ class OptimizerSteps:
         data = self._load(share, self.micro_batch_tokens)
         if next_share < 1:
             self._draw_ahead(next_share, data.next_position, self.micro_batch_tokens)
-        while (result := self._forward_backward(data, stop)) is None:
+        while True:
+            torch.manual_seed(int(mix(self._seed, self.state.step, self.context.rank)) % _NUM_SEEDS)
+            self.optimizer.zero_grad(set_to_none=True)
+            self.objective.model.train()
+            # several ranks stop together, between steps
+            stop_in_step = stop if self.context.world_size == 1 else None
+            try:
+                rank_loss, batches = accumulate_gradients(
+                    self.objective, data, self.compute_dtype, replicas=self._replicas, stop=stop_in_step
+                )
+                break
+            except (MemoryError, RuntimeError) as error:
+                # several ranks cannot take a step again: DDP has sent some of its gradients
+                if self._replicas is not None or not is_out_of_memory(error):
+                    raise
             data = self._smaller_micro_batches(data, share)
-        rank_loss, batches = result
-        rank_norm = clip_gradients(self.objective.model.parameters(), self.config.optimizer.max_grad_norm)
+        rank_norm = clip_gradients(self.objective.model.parameters(), self._max_grad_norm)
         # the only wait for the device in a step
         *sums, last = read_sums([*batches, {"loss": (rank_loss, 1), "norm": (rank_norm, 1)}])
         (loss,), norm = self.context.all_reduce(last["loss"][0]), last["norm"][0]
         if math.isfinite(loss) and math.isfinite(norm):
-            learning_rate = learning_rate_at(share, self.config.optimizer)
+            learning_rate = self._learning_rate(share)
             set_learning_rate(self.optimizer, learning_rate)
             self.optimizer.step()
             self.num_skipped = 0
@@ -113,103 +148,71 @@ class OptimizerSteps:
             self.measured.append(MeasuredStep(add_sums(sums), learning_rate, norm, data.num_tokens, seconds))
         else:
             self._skip(number, f"loss {loss}, gradient norm {norm} at step {number} ({data.name})")
-        self.state = replace(
-            self.state,
-            step=number,
-            tokens=self.state.tokens + data.num_tokens,
-            position=data.next_position,
-        )
-
-    @property
-    def micro_batch_tokens(self) -> int:
-        """The setting, or the size left of it after memory ran out, if smaller."""
-        setting = self.config.micro_batch_tokens
-        return min(self.state.micro_batch_tokens or setting, setting)
+        tokens = self.state.tokens + data.num_tokens
+        self.state = replace(self.state, step=number, tokens=tokens, position=data.next_position)
 
     def _load(self, share: float, micro_batch_tokens: int) -> StepData[Any]:
-        """Return the data of the next step, drawn ahead or now; an error in them is raised here."""
+        """Return the data of the next step, drawn ahead or now, with the numbers of tokens and targets of all ranks.
+
+        An error in the data is raised here.
+        """
         place = (self.state.position, micro_batch_tokens)
         if self._ahead is None or self._ahead[0] != place:
             self._draw_ahead(share, *place)
         assert self._ahead is not None
-        (_, data), self._ahead = self._ahead, None
-        return data.result().sum_over_ranks(self.context)
+        (_, drawn), self._ahead = self._ahead, None
+        data = drawn.result()
+        num_tokens, *counts = self.context.all_reduce(data.num_tokens, *data.num_targets.values())
+        num_targets = dict(zip(data.num_targets, counts, strict=True))
+        return replace(data, num_tokens=int(num_tokens), num_targets=num_targets)
 
     def _draw_ahead(self, share: float, position: DataPosition, micro_batch_tokens: int) -> None:
-        data = self._thread.submit(self._draw, share, position, micro_batch_tokens)
-        self._ahead = (position, micro_batch_tokens), data
+        def draw() -> StepData[Any]:
+            data = self.batches.step_data(share, position, micro_batch_tokens)
+            if self.context.device.type != "cuda":
+                return data
+            return replace(
+                data, batches=[pin_memory(batch) for batch in data.batches]
+            )  # copying does not wait
 
-    def _draw(self, share: float, position: DataPosition, micro_batch_tokens: int) -> StepData[Any]:
-        data = self.batches.step_data(share, position, micro_batch_tokens)
-        if self.context.device.type != "cuda":
-            return data
-        return replace(data, batches=[pin_memory(batch) for batch in data.batches])  # copying does not wait
-
-    def _forward_backward(
-        self, data: StepData[Any], stop: StopRequest
-    ) -> tuple[Tensor, list[MetricSums]] | None:
-        """Accumulate the gradients of a step; return its loss and its metrics, or None if memory does not suffice."""
-        torch.manual_seed(int(mix(self.config.seed, self.state.step, self.context.rank)) % _NUM_SEEDS)
-        self.optimizer.zero_grad(set_to_none=True)
-        self.objective.model.train()
-        try:
-            # several ranks stop together, between steps
-            stop_in_step = stop if self.context.world_size == 1 else None
-            return accumulate_gradients(
-                self.objective, data, self.compute_dtype, replicas=self._replicas, stop=stop_in_step
-            )
-        except (MemoryError, RuntimeError) as error:
-            # several ranks cannot take a step again: DDP has sent some of its gradients
-            if self._replicas is not None or not is_out_of_memory(error):
-                raise
-        return None
+        self._ahead = (position, micro_batch_tokens), self._thread.submit(draw)
 
     def _smaller_micro_batches(self, data: StepData[Any], share: float) -> StepData[Any]:
         """Return a step cut into more micro-batches; the run keeps their size."""
         self.optimizer.zero_grad(set_to_none=True)
-        empty_cache(self.context.device)
-        tokens, number = self.micro_batch_tokens, self.state.step + 1
+        if self.context.device.type != "cpu":
+            torch.accelerator.empty_cache()  # so that its blocks can be cut differently
+        number, tokens = self.state.step + 1, self.micro_batch_tokens
         while tokens > 1:
             tokens //= 2
             smaller = self._load(share, tokens)
             if len(smaller.batches) > len(data.batches):
-                self.state = replace(self.state, micro_batch_tokens=tokens)
-                values = {"micro_batch_tokens": tokens, "reason": "out of memory"}
-                self._report(number, "halved", values)
-                what = f"out of memory at step {number}: micro_batch_tokens is {tokens:,} from here"
-                self.progress.note(f"warning: {what}")
-                return smaller
-        what = f"out of memory at step {number} with one sequence at a time"
-        raise RunError(what, where=self.path, remedy="Use shorter sequences or a smaller model")
-
-    def _report(self, step: int, kind: str, values: dict[str, Any]) -> None:
-        self.context.run_on_rank_zero(lambda: self.callbacks.on_event(step, kind, values))
+                break
+        else:
+            what = f"out of memory at step {number} with one sequence at a time"
+            raise RunError(what, where=self.path, remedy="Use shorter sequences or a smaller model")
+        self.micro_batch_tokens = tokens
+        self.state = replace(self.state, micro_batch_tokens=tokens)
+        values = {"micro_batch_tokens": tokens, "reason": "out of memory"}
+        self.context.run_on_rank_zero(lambda: self.callbacks.on_event(number, "halved", values))
+        what = f"out of memory at step {number}: micro_batch_tokens is {tokens:,} from here"
+        self.progress.note(f"warning: {what}")
+        return smaller
 
     def _skip(self, step: int, what: str) -> None:
         """Leave the weights unchanged; give up after too many skipped steps in a row."""
         self.num_skipped += 1
-        self._report(step, "skipped", {"reason": what})
+        self.context.run_on_rank_zero(lambda: self.callbacks.on_event(step, "skipped", {"reason": what}))
         self.progress.note(f"warning: {what}: the step was skipped")
         if self.num_skipped > _MAX_SKIPPED_STEPS:
             remedy = "Continue with a lower rate: `resume` `optimizer.learning_rate=RATE`"
-            if self.config.optimizer.muon is not None:  # its rate is a setting of its own
+            if isinstance(self.optimizer, MuonAdamW):  # its rate is a setting of its own
                 remedy += " `optimizer.muon.learning_rate=RATE`"
             if self.saved_step and self.saved_step == step - self.num_skipped:
                 remedy += (
                     f"; step {self.saved_step} was saved right before and may be corrupt: if so, delete it"
                 )
             raise RunError(f"{what}, {self.num_skipped} times in a row", where=self.path, remedy=remedy)
-
-
-def replicate(
-    objective: Objective, context: DistributedContext, config: DistributionConfig
-) -> DistributedDataParallel | None:
-    """Return a wrapper whose backward pass sums gradients over the ranks; None if there is one rank."""
-    if context.world_size == 1:
-        return None
-    replicas = DistributedDataParallel(objective, find_unused_parameters=True)
-    replicas.register_comm_hook(getattr(torch, config.reduce_dtype), _sum_bucket)
-    return replicas
 
 
 def _sum_bucket(dtype: torch.dtype, bucket: GradBucket) -> TorchFuture[Tensor]:
@@ -238,15 +241,17 @@ def accumulate_gradients(
         if stop:
             raise StopRequested
         is_last = number == len(step.batches)
-        with (
-            nullcontext() if replicas is None or is_last else replicas.no_sync()
-        ):  # the last one sums over ranks
+        # the last one sums over ranks
+        with nullcontext() if replicas is None or is_last else replicas.no_sync():
             with autocast(device, compute_dtype):
                 sums = (replicas or objective)(batch)
-                loss = step.mean_loss(sums, objective.loss_names)
+                # this micro-batch's share of the means over the step
+                names = objective.loss_names
+                first, *others = (sums[name][0] / max(step.num_targets[name], 1) for name in names)
+                loss = sum(others, start=first)
             # a rank without a share only takes part in the sum
             shared = loss if step.has_share else 0 * loss
-            shared.backward()  # type: ignore[no-untyped-call]
+            shared.backward()
         if step.has_share:
             total += loss.detach()
             metrics.append({name: (value.detach(), count) for name, (value, count) in sums.items()})

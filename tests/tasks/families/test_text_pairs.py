@@ -127,7 +127,7 @@ def test_all_pairs_of_a_step_are_one_batch(configure, tmp_path):
 def test_batch_of_one_is_refused(configure, tmp_path):
     task, config = configure("text-pairs", tmp_path, "batch_size=1", dev=tmp_path)
     with pytest.raises(InputError, match="text-pairs: a batch of 1 holds nothing to compare"):
-        prepare(task, config, DistributedContext(torch.device("cpu")))
+        prepare(task, config)
 
 
 @pytest.mark.slow
