@@ -36,10 +36,7 @@ def format_audit(audit: Audit) -> str:
         lines = [_wrap(f"  {name}  ", _join_tokens(segment, "{}‹{}›")) for name, segment in segments]
         parts.append("\n".join([_describe_instance(shown), *lines]))
     if audit.cleaning is not None:
-        lines = []
-        for name, counts, examples in _cleaning_steps(audit.cleaning):
-            lines.append(_wrap(f"  {name}: ", counts))
-            lines += [_wrap("    ", f"{where} · {change}") for where, change in examples]
+        lines = [_wrap(f"  {name}: ", counts) for name, counts in _cleaning_steps(audit.cleaning)]
         parts.append("\n".join(["cleaning:", *lines]) if lines else "cleaning: nothing was changed")
     return "\n\n".join(parts)
 
@@ -167,8 +164,6 @@ def write_audit_page(audit: Audit, output: Path) -> None:
         }
         for name, unit, counted, distribution in _all_lengths(audit)
     ]
-    steps = None if audit.cleaning is None else list(_cleaning_steps(audit.cleaning))
-    changes = [(name, *example) for name, _, of_step in steps or () for example in of_step]
     write_page(
         output,
         "audit",
@@ -181,24 +176,15 @@ def write_audit_page(audit: Audit, output: Path) -> None:
         instances=[(_describe_instances(drawn), _measures(drawn)) for drawn in audit.drawn],
         frequent=Table(["token", "count", "share"], frequent),
         examples=examples,
-        cleaning=None if steps is None else [(name, step_counts) for name, step_counts, _ in steps],
-        changes=Table(["step", "where", "change"], changes, "Examples"),
+        cleaning=None if audit.cleaning is None else list(_cleaning_steps(audit.cleaning)),
     )
 
 
-def _cleaning_steps(
-    report: Mapping[str, Any], name: str = ""
-) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
-    """Yield name, counts and examples, with their places, of the steps of `report.json` that changed something."""
-    if "examples" in report or "dropped" in report:
-        counts = {key: value for key, value in report.items() if isinstance(value, int)}
-        if any(counts.values()):
-            examples = [
-                (example["where"], " · ".join(f"{key}: {example[key]}" for key in example if key != "where"))
-                for example in report.get("examples", ())
-            ]
-            text = ", ".join(f"{value:,} {key}" for key, value in counts.items())
-            yield name.replace("_", " "), text, examples
+def _cleaning_steps(report: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield name and counts of the steps of `report.json` that changed something."""
+    if all(isinstance(value, int) for value in report.values()):
+        if any(report.values()):
+            yield name.replace("_", " "), ", ".join(f"{value:,} {key}" for key, value in report.items())
         return
     for key, value in report.items():
         for item in value if isinstance(value, list) else [value]:  # appending adds a report to a list
