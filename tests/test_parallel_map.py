@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from cloze.errors import DataWarning, InputError, RunError
-from cloze.parallel_map import map_unordered
-from cloze.ray_cluster import cpus_per_item
+from cloze.parallel_map import cpus_per_item, map_unordered
 
 
 def _slow_square(number: int) -> int:

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,64 +22,37 @@ def eight_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
 
 
-MakeProcess = Callable[..., Path]
-
-
-@pytest.fixture
-def make_process(tmp_path: Path, eight_processors: None) -> MakeProcess:
-    """Return a function that writes the files of a process in control groups, with their quotas by their paths."""
-
-    def make(
-        files: dict[str, str], *, groups: str, kind: str = "cgroup2", options: str = "rw", root: str = "/"
-    ) -> Path:
-        for name, text in files.items():
-            (tmp_path / "mount" / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / "mount" / name).write_text(text)
-        (tmp_path / "cgroup").write_text(groups)
-        lines = ["22 27 0:21 / /proc rw,relatime - proc proc rw"]
-        lines.append(f"31 23 0:28 {root} {tmp_path}/mount rw,nosuid shared:9 - {kind} {kind} {options}")
-        (tmp_path / "mountinfo").write_text("\n".join(lines) + "\n")
-        return tmp_path
-
-    return make
-
-
 @linux
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
         ({"cpu.max": "200000 100000\n"}, 2),  # the group is the root of a container
-        ({"a/b/cpu.max": "400000 100000\n"}, 4),
         ({"a/b/cpu.max": "max 100000\n", "a/cpu.max": "300000 100000\n"}, 3),
         ({"a/b/cpu.max": "500000 100000\n", "a/cpu.max": "600000 100000\n", "cpu.max": "700000 100000\n"}, 5),
         ({"a/b/cpu.max": "50000 20000\n"}, 2),
         ({"a/b/cpu.max": "50000 100000\n"}, 1),  # half a processor
         ({"a/b/cpu.max": "1600000 100000\n"}, 8),
-        ({"a/b/cpu.max": "max 100000\n"}, 8),
         ({"a/c/cpu.max": "100000 100000\n"}, 8),  # of another group
         ({"a/b/cpu.max": "two processors\n", "a/cpu.max": "0 0\n", "cpu.max": ""}, 8),
+        ({"cpu/docker/1/cpu.cfs_quota_us": "200000", "cpu/docker/1/cpu.cfs_period_us": "100000"}, 2),
+        ({"cpu/cpu.cfs_quota_us": "250000", "cpu/cpu.cfs_period_us": "50000"}, 5),  # in a container
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "50", "cpu/cpu.cfs_period_us": "0"}, 8),
+        ({"memory/else/cpu.max": "100000 100000\n"}, 8),
         ({}, 8),
     ],
 )
 def test_the_least_quota_around_the_process_counts(
-    make_process: MakeProcess, files: dict[str, str], expected: int
+    tmp_path: Path, eight_processors: None, files: dict[str, str], expected: int
 ) -> None:
-    assert usable_processors(make_process(files, groups="0::/a/b\n")) == expected
-
-
-@linux
-@pytest.mark.parametrize(
-    ("quota", "period", "expected"),
-    [("200000", "100000", 2), ("-1", "100000", 8), ("250000", "50000", 5), ("?", "", 8), ("50", "0", 8)],
-)
-@pytest.mark.parametrize(("root", "directory"), [("/", "docker/1/"), ("/docker/1", ""), ("/other", "")])
-def test_quotas_of_version_1(
-    make_process: MakeProcess, quota: str, period: str, expected: int, root: str, directory: str
-) -> None:
-    files = {f"{directory}cpu.cfs_quota_us": f"{quota}\n", f"{directory}cpu.cfs_period_us": f"{period}\n"}
-    groups = "9:name=systemd:/\n4:memory:/else\n1:cpu,cpuacct:/docker/1\n0::/\n"
-    made = make_process(files, groups=groups, kind="cgroup", options="rw,cpu,cpuacct", root=root)
-    assert usable_processors(made) == expected
+    groups = "9:name=systemd:/\n4:memory:/else\n1:cpu,cpuacct:/docker/1\n0::/a/b\n"
+    for name, text in {
+        "proc/self/cgroup": groups,
+        **{f"sys/fs/cgroup/{n}": t for n, t in files.items()},
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert usable_processors(tmp_path) == expected
 
 
 @pytest.fixture

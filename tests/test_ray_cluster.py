@@ -16,8 +16,7 @@ from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig
 from cloze.data.build.vocabulary import train_vocabulary
 from cloze.errors import InputError, RunError
-from cloze.parallel_map import map_ordered, map_unordered
-from cloze.ray_cluster import RayCluster
+from cloze.parallel_map import RayCluster, map_ordered, map_unordered
 from test_parallel_map import _fail
 
 pytest.importorskip("ray", reason="needs the package ray")

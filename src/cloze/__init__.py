@@ -92,10 +92,10 @@ if TYPE_CHECKING:
     from cloze.inference.text_predictors import TextRegressor as TextRegressor
     from cloze.models.bert import BertConfig as BertConfig
     from cloze.models.bert import BertModel as BertModel
+    from cloze.parallel_map import RayCluster as RayCluster
     from cloze.pretraining.config import PretrainConfig as PretrainConfig
     from cloze.process import configure_process as configure_process
     from cloze.progress import Progress as Progress
-    from cloze.ray_cluster import RayCluster as RayCluster
     from cloze.tasks.answers.choice import ChoicePrediction as ChoicePrediction
     from cloze.tasks.answers.label_set import LabelSetPrediction as LabelSetPrediction
     from cloze.tasks.answers.one_label import ClassPrediction as ClassPrediction

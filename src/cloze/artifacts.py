@@ -108,14 +108,11 @@ def check_output_path(
     if directory and LONE_SURROGATE.search(str(path)):
         what = "its name is not UTF-8, and libraries open no file in it"
         raise InputError(what, where=path, remedy=choose)
-    for parent in path.parents:
-        if parent.is_file():
-            raise InputError(f"is a file: {path} cannot be created in it", where=parent, remedy=choose)
-    if path.exists() and path.is_dir() != directory:
-        what = "is a file, not a directory" if directory else "is a directory, not a file"
+    if parent := next(filter(Path.is_file, path.parents), None):
+        raise InputError(f"is a file: {path} cannot be created in it", where=parent, remedy=choose)
+    if path.exists() and not (path.is_dir() if directory else path.is_file()):
+        what = "is a file, not a directory" if directory else "is not a regular file"
         raise InputError(what, where=path, remedy=choose)
-    if path.exists() and not path.is_dir() and not path.is_file():
-        raise InputError("not a regular file", where=path, remedy=choose)
     if is_free(path):
         return
     is_replaceable = path.is_file() or any((path / name).is_file() for name in (MANIFEST, RUN_CONFIG))

@@ -22,7 +22,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_
 from cloze.errors import InputError
 from cloze.file_io import read_file
 from cloze.suggestions import MAX_LISTED, check_keywords, did_you_mean, list_names, nearest
-from cloze.text_encoding import LONE_SURROGATE, how_to_convert, to_json_text
+from cloze.text_encoding import CONVERT_FILE, LONE_SURROGATE, to_json_text
 
 Config = TypeVar("Config")
 Value = TypeVar("Value")
@@ -179,7 +179,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise InputError("no such file", where=path) from None
     except UnicodeDecodeError as error:
-        raise InputError("not UTF-8", where=path, remedy=how_to_convert(content)) from error
+        raise InputError("not UTF-8", where=path, remedy=CONVERT_FILE) from error
     except (ValueError, RecursionError) as error:  # also of a number of thousands of digits
         raise InputError(f"not a TOML file: {error}", where=path, remedy="Write lines KEY = VALUE") from error
 

@@ -162,7 +162,9 @@ def claim_temporary(
         with suppress(OSError):  # a directory may be written and not listed
             for left in list(directory.iterdir()):
                 if left.name.startswith(prefix) and _TOKEN.fullmatch(left.name.removeprefix(prefix)):
-                    _remove_without_writer(left)
+                    with _locked(left) as has_no_writer:
+                        if has_no_writer:
+                            _remove(left)
     while True:
         temporary = directory / f"{prefix}{secrets.token_hex(8)}"
         try:
@@ -187,20 +189,13 @@ def _locked(path: Path) -> Iterator[bool]:
         yield False
         return
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_locked = True
-    except OSError:  # it is locked, or the disk has no locks
         is_locked = False
-    try:
+        with suppress(OSError):  # it is locked, or the disk has no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_locked = True
         yield is_locked
     finally:
         os.close(descriptor)
-
-
-def _remove_without_writer(path: Path) -> None:
-    with _locked(path) as is_locked:
-        if is_locked:
-            _remove(path)
 
 
 def _remove(path: Path) -> None:

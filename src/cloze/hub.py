@@ -55,7 +55,6 @@ _SNAPSHOT = re.compile(r"models--([^/\\]+)[/\\]snapshots[/\\]([0-9a-f]{40})$")
 _MAX_COMMIT_BYTES = 1 << 10
 _MODULE = re.compile(r"\d+_\w+/config\.json")
 """The settings of a pooling, in the folder that sentence-transformers names."""
-_OTHER_WEIGHTS = (".bin", ".h5", ".msgpack", ".ckpt.index", ".onnx", ".pt", ".safetensors")
 _MEGABYTE = 1e6
 _TIMEOUT_SECONDS = 30.0
 
@@ -74,13 +73,8 @@ class HubName:
 
     @property
     def commit(self) -> str | None:
-        """The revision if it is a full commit hash."""
-        return self.revision if self.revision and is_commit(self.revision) else None
-
-
-def is_commit(revision: str) -> bool:
-    """Return whether a revision is a full commit hash, which always names the same files."""
-    return _COMMIT.fullmatch(revision) is not None
+        """The revision if it is a full commit hash, which always names the same files."""
+        return self.revision if self.revision and _COMMIT.fullmatch(self.revision) else None
 
 
 def is_repo(name: str) -> bool:
@@ -108,23 +102,10 @@ def name_of_snapshot(directory: Path) -> HubName | None:
     return None if match is None else HubName(match[1].replace("--", "/"), match[2])
 
 
-def hub_repo(model: str | None, commit: str | None) -> str | None:
-    """Return the repository of a model with a commit on the Hub; None for any other."""
-    if model is None or commit is None:
-        return None
-    name = parse_hub_name(model)
-    return model if name is None else name.repo
-
-
-def import_hub() -> Any:
-    """Return the module huggingface_hub, whose telemetry is switched off before its import."""
-    return import_package("huggingface_hub")
-
-
 @contextmanager
 def progress_bars(*, shown: bool) -> Iterator[None]:
     """Hide the progress bars of huggingface_hub unless they are to be shown."""
-    utils = import_hub().utils
+    utils: Any = import_package("huggingface_hub").utils
     hides = not shown and not utils.are_progress_bars_disabled()
     if hides:
         utils.disable_progress_bars()
@@ -144,8 +125,7 @@ def cache_directory(name: HubName) -> Path:
 
 def find_cached(name: HubName) -> Path | None:
     """Return the directory in the cache with files of a model, without the network; None if it is not there."""
-    import_hub()
-    # not by try_to_load_from_cache, whose import takes 0.2 s at each start
+    import_package("huggingface_hub")  # not try_to_load_from_cache, whose import takes 0.2 s at each start
     directory = cache_directory(name)
     commit = name.commit
     if commit is None:
@@ -156,7 +136,7 @@ def find_cached(name: HubName) -> Path | None:
         except (FileNotFoundError, NotADirectoryError):
             return None
     snapshot = directory / "snapshots" / commit
-    return snapshot if is_commit(commit) and snapshot.is_dir() else None
+    return snapshot if _COMMIT.fullmatch(commit) and snapshot.is_dir() else None
 
 
 def first_missing(directory: Path, files: HubFiles) -> str | None:
@@ -210,7 +190,7 @@ def download(name: HubName, files: HubFiles) -> Path:
     cached = find_cached(name)
     if cached is not None and name.commit is not None and has_all(cached, files):
         return cached
-    hub = import_hub()
+    hub: Any = import_package("huggingface_hub")
     api = hub.HfApi()
     try:
         with hub_errors(name):
@@ -259,18 +239,15 @@ def _check_readable(name: HubName, available: Collection[str], files: HubFiles) 
         return
     if CONFIG_FILE not in available:
         raise InputError(f"not a model: it has no {CONFIG_FILE}", where=name, remedy="Give another name")
-    pickles = {TORCH_WEIGHTS_FILE} if files == "pickle" else set()
-    if not {WEIGHTS_FILE, WEIGHTS_INDEX_FILE, *pickles}.isdisjoint(available):
+    if WEIGHTS_FILE in available or WEIGHTS_INDEX_FILE in available:
         return
-    if TORCH_WEIGHTS_FILE in available:
+    if TORCH_WEIGHTS_FILE not in available:
+        remedy = "Give another name or another revision"
+        raise InputError(f"no weights that cloze reads: no {WEIGHTS_FILE}", where=name, remedy=remedy)
+    if files != "pickle":
         what = f"its weights are pickled: it has {TORCH_WEIGHTS_FILE}, but no {WEIGHTS_FILE}"
         remedy = f"Run cloze import {name} -o DIR, which reads tensors alone and runs no code in the file"
         raise InputError(what, where=name, remedy=remedy)
-    others = sorted(file for file in available if file.endswith(_OTHER_WEIGHTS))
-    what = f"no weights that cloze reads: no {WEIGHTS_FILE}" + (
-        f", but {', '.join(others[:3])}" if others else ""
-    )
-    raise InputError(what, where=name, remedy="Give another name or another revision")
 
 
 def _check_hashes(api: Any, name: HubName, commit: str) -> None:
@@ -316,7 +293,7 @@ def is_unreachable(error: BaseException | None) -> bool:
 
 def to_cloze_error(error: Exception, where: object, *, writing: bool = False) -> ClozeError | None:
     """Return the error in one line for an error of huggingface_hub; None for any other."""
-    from huggingface_hub import constants, errors
+    from huggingface_hub import constants, errors, get_token
 
     wrappers = (RuntimeError, errors.LocalEntryNotFoundError)  # of a thread that uploads; of a failed request
     if isinstance(error, wrappers) and isinstance(error.__cause__, Exception):
@@ -324,54 +301,45 @@ def to_cloze_error(error: Exception, where: object, *, writing: bool = False) ->
     if isinstance(error, errors.OfflineModeIsEnabled):
         what = f"cannot be {'written' if writing else 'downloaded'} while HF_HUB_OFFLINE is set"
         return InputError(what, where=where, remedy="Unset it, or give what is on this machine")
+    endpoint, right = constants.ENDPOINT, "write" if writing else "read"
     if is_unreachable(error):
         reason = " ".join(str(error).split()) or type(error).__name__
-        what = f"no connection to {constants.ENDPOINT}: {reason[:200]}"
-        return RunError(what, where=where, remedy="Run it again")
-    if isinstance(error, errors.HFValidationError):
-        return InputError("is not a name of the Hub", where=where, remedy="Write org/name")
+        return RunError(f"no connection to {endpoint}: {reason[:200]}", where=where, remedy="Run it again")
+    for kind, what, remedy in (
+        (errors.HFValidationError, "is not a name of the Hub", "Write org/name"),
+        (errors.EntryNotFoundError, "no such file", None),
+        (errors.RevisionNotFoundError, "no such revision", "Give a branch, a tag or a commit"),
+    ):
+        if isinstance(error, kind):
+            return InputError(what, where=where, remedy=remedy)
+    if not isinstance(error, errors.HfHubHTTPError):
+        return None
+    status = error.response.status_code
     if isinstance(error, errors.GatedRepoError):
-        page = str(where).split("@")[0].replace(PREFIX, f"{constants.ENDPOINT}/")
+        page = str(where).split("@")[0].replace(PREFIX, f"{endpoint}/")
+        what = "its authors restrict the access to it"
         remedy = f"Ask for access at {page}, and set HF_TOKEN to your token"
-        return InputError("its authors restrict the access to it", where=where, remedy=remedy)
-    if isinstance(error, errors.RevisionNotFoundError):
-        return InputError("no such revision", where=where, remedy="Give a branch, a tag or a commit")
-    if isinstance(error, errors.EntryNotFoundError):
-        return InputError("no such file", where=where)
-    is_of_status = isinstance(error, errors.HfHubHTTPError)
-    return _to_status_error(error, where, writing=writing) if is_of_status else None
-
-
-def _to_status_error(error: Any, where: object, *, writing: bool) -> ClozeError:
-    """Return the error for the status of an answer that has no class of its own."""
-    from huggingface_hub import constants, errors, get_token
-
-    status, endpoint, right = error.response.status_code, constants.ENDPOINT, "write" if writing else "read"
-    if status == 401 and get_token() is not None:
-        remedy = "Set HF_TOKEN to a valid one, or run hf auth login"
-        return InputError(f"{endpoint} refuses the token", where=where, remedy=remedy)
-    if status == 401 and writing:
-        remedy = "Set HF_TOKEN to a token with write access, or run hf auth login"
-        return InputError("needs a token", where=where, remedy=remedy)
-    if status in (401, 404) or isinstance(error, errors.RepositoryNotFoundError):
+    elif status == 401 and get_token() is not None:
+        what, remedy = f"{endpoint} refuses the token", "Set HF_TOKEN to a valid one, or run hf auth login"
+    elif status == 401 and writing:
+        what, remedy = "needs a token", "Set HF_TOKEN to a token with write access, or run hf auth login"
+    elif status in (401, 404) or isinstance(error, errors.RepositoryNotFoundError):
+        what = f"no such repository at {endpoint}, or a private one"
         remedy = f"Check the name, or set HF_TOKEN to a token that may {right} it"
-        return InputError(f"no such repository at {endpoint}, or a private one", where=where, remedy=remedy)
-    if status == 403:
-        remedy = f"Use a token with {right} access"
-        return InputError(f"the token may not {right} it", where=where, remedy=remedy)
+    elif status == 403:
+        what, remedy = f"the token may not {right} it", f"Use a token with {right} access"
+    else:
+        return _server_error(error, f"{endpoint} answers with error {status}", where)
+    return InputError(what, where=where, remedy=remedy)
+
+
+def _server_error(error: Any, what: str, where: object) -> RunError:
+    status, headers = error.response.status_code, error.response.headers
     if status == 429:
-        seconds = _retry_after(error)
-        remedy = f"Run it again {f'in {seconds} seconds' if seconds else 'later'}"
+        wait = re.search(r"\bt=(\d+)", headers.get("ratelimit", "")) or re.fullmatch(
+            r"\s*(\d+)\s*", headers.get("retry-after", "")
+        )
+        remedy = f"Run it again {f'in {wait[1]} seconds' if wait else 'later'}"
         return RunError("too many requests", where=where, remedy=remedy)
-    server_message = f": {error.server_message.splitlines()[0][:200]}" if error.server_message else ""
-    what = f"{endpoint} answers with error {status}{server_message}"
-    return RunError(what, where=where, remedy="Run it again later" if status >= 500 else None)
-
-
-def _retry_after(error: Any) -> int | None:
-    """Return the seconds after which a throttled request may be repeated, if the Hub says so."""
-    headers = error.response.headers
-    match = re.search(r"\bt=(\d+)", headers.get("ratelimit", "")) or re.fullmatch(
-        r"\s*(\d+)\s*", headers.get("retry-after", "")
-    )
-    return None if match is None else int(match[1])
+    message = f": {error.server_message.splitlines()[0][:200]}" if error.server_message else ""
+    return RunError(what + message, where=where, remedy="Run it again later" if status >= 500 else None)

@@ -8,11 +8,7 @@ from typing import Literal, TypeAlias
 
 from cloze import artifacts, file_io
 from cloze.errors import InputError
-from cloze.file_names import (
-    GRAPH_FACTS_FILE,
-    GRAPH_FILE,
-    MODULES_FILE,
-)
+from cloze.file_names import GRAPH_FACTS_FILE, GRAPH_FILE, MODULES_FILE
 from cloze.hub import (
     PREFIX,
     HubFiles,
@@ -22,7 +18,6 @@ from cloze.hub import (
     first_missing,
     has_all,
     is_repo,
-    name_of_snapshot,
     parse_hub_name,
 )
 
@@ -55,16 +50,17 @@ def find_model_directory(path: Path | str, files: HubFiles = "model", *, commit:
         what = "a model is a local directory or hf://org/name"
         raise InputError(what, where=url, remedy="Copy the files first")
     is_local = str(path).startswith(("./", "../", "~"))
-    path = Path(path)
+    name, path = str(Path(path)), Path(path)
     is_name = path.parts == (path.name,)
-    if path.exists() or is_local or len(path.parts) > 2 or not (is_name or is_repo(str(path))):
-        _refuse_commit(path, commit)
-        return path
     bundled = {file.parent.name: file.parent for file in _BUNDLED_MODELS.glob("*/config.json")}
-    if is_name and path.name in bundled:
-        _refuse_commit(path, commit)
-        return bundled[path.name]
-    cached = find_cached(HubName(str(path), commit)) if is_repo(str(path)) else None
+    is_local = is_local or path.exists() or len(path.parts) > 2
+    found = path if is_local or not (is_name or is_repo(name)) else bundled.get(name)
+    if found is not None:
+        if commit is not None:
+            what = f"is not a model of the Hub, and has no commit {commit}"
+            raise InputError(what, where=path, remedy="Leave the commit out of the settings")
+        return found
+    cached = find_cached(HubName(name, commit)) if is_repo(name) else None
     if cached is None and is_name:
         what = "no such file, directory or bundled model"
         remedy = f"Give a path, {_NAMES_OF_HUB}, or {' or '.join(sorted(bundled))}"
@@ -87,12 +83,6 @@ def is_bundled(path: Path) -> bool:
     return path.resolve().parent == _BUNDLED_MODELS.resolve()
 
 
-def _refuse_commit(path: Path, commit: str | None) -> None:
-    if commit is not None:
-        what = f"is not a model of the Hub, and has no commit {commit}"
-        raise InputError(what, where=path, remedy="Leave the commit out of the settings")
-
-
 def resolve_checkpoint(
     path: Path | str,
     prefer: RunLink = "best",
@@ -109,14 +99,11 @@ def resolve_checkpoint(
         graphs: accept an exported graph, which answers and has no weights to change.
     """
     path = find_model_directory(path, files, commit=commit)
-    links: tuple[RunLink, ...] = ("best", "latest") if prefer == "best" else ("latest",)
-    is_run = (path / artifacts.RUN_CONFIG).is_file()
-    if files == "model" and is_graph(path):
-        if graphs:
-            return path
+    if files == "model" and not graphs:
         refuse_graph(path)
-    if not is_run:
+    if not (path / artifacts.RUN_CONFIG).is_file():
         return path
+    links: tuple[RunLink, ...] = ("best", "latest") if prefer == "best" else ("latest",)
     for link in links:
         if os.path.lexists(path / link):
             checkpoint = follow_link(path, link)
@@ -139,12 +126,6 @@ def refuse_graph(path: Path) -> None:
     if is_graph(path):
         what = "an exported graph, which has no weights, gradients or hidden layers"
         raise InputError(what, where=path, remedy="Give the model that it was exported from")
-
-
-def commit_of(directory: Path) -> str | None:
-    """Return the commit of a model in the cache of the Hub; None for any other directory."""
-    name = name_of_snapshot(directory)
-    return None if name is None else name.revision
 
 
 def follow_link(run: Path, link: RunLink) -> Path:

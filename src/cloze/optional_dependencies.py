@@ -1,14 +1,10 @@
 """Check that the packages of an extra are installed, and import them without their telemetry."""
 
-import json
 import os
 from collections.abc import Iterable
-from contextlib import suppress
-from importlib import import_module, metadata
+from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from types import MappingProxyType, ModuleType
-from urllib.parse import urlsplit
 
 from cloze.errors import InputError
 
@@ -22,22 +18,8 @@ def require(packages: Iterable[str], *, extra: str, where: object) -> None:
     """
     for package in packages:
         if find_spec(package) is None:
-            remedy = f"Run pip install {_installed_from()}[{extra}]'"
+            remedy = f"Run pip install 'cloze-bert[{extra}]'"
             raise InputError(f"needs the package {package}", where=where, remedy=remedy)
-
-
-def _installed_from() -> str:
-    """Return how pip installs this package: from the directory that it is from, else by its name in an index."""
-    from urllib.request import url2pathname  # imports ssl, which takes longer than all else here
-
-    name = "cloze-bert"
-    with suppress(metadata.PackageNotFoundError):
-        record = json.loads(metadata.distribution(name).read_text("direct_url.json") or "{}")  # PEP 610
-        directory = url2pathname(urlsplit(record.get("url", "")).path)
-        if "dir_info" in record and Path(directory, "pyproject.toml").exists():
-            option = "-e " if record["dir_info"].get("editable") else ""
-            return f"{option}'{directory}"
-    return f"'{name}"
 
 
 _HUB_SWITCHES = {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_UPDATE_CHECK": "1"}

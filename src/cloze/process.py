@@ -6,7 +6,6 @@ Nothing here imports torch: OpenMP reads its settings once, when torch loads it.
 import os
 import sys
 import warnings
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -41,7 +40,10 @@ def configure_threads() -> None:
 
     Variables of the environment that the user has set stay. Warns as `configure_process`.
     """
-    is_late = _openmp_is_loaded()
+    # OpenMP has read the environment: that of torch, or another that torch would use
+    maps = Path("/proc/self/maps")  # of Linux
+    has_openmp = maps.exists() and "/libgomp.so." in maps.read_text("utf-8", "replace")
+    is_late = "torch" in sys.modules or has_openmp
     # A thread that has finished its part spins for milliseconds. On a busy machine it holds the core that the others
     # wait for, and every operation takes many times longer. Waits of microseconds cost an idle machine little.
     if not os.environ.keys() & {*_WAITING}:
@@ -58,12 +60,6 @@ def configure_threads() -> None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
         if torch := sys.modules.get("torch"):
             torch.set_num_threads(min(threads, torch.get_num_threads()))
-
-
-def _openmp_is_loaded() -> bool:
-    """Return whether OpenMP has read the environment: the one of torch, or another that torch would use."""
-    maps = Path("/proc/self/maps")  # of Linux
-    return "torch" in sys.modules or (maps.exists() and "/libgomp.so." in maps.read_text("utf-8", "replace"))
 
 
 def compute_threads() -> int:
@@ -105,50 +101,38 @@ def configure_memory(work: Literal["batches", "requests"] = "batches") -> None:
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallopt"):
         return
-    if (
-        work == "batches"
-    ):  # Large blocks are kept: else a step faults their pages in one by one, 5 to 20% of its time.
-        libc.mallopt(_M_MMAP_THRESHOLD, 2**30)
-        libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
-    else:  # They are returned: as lengths vary, the gaps between those that are kept add up over weeks.
-        libc.mallopt(_M_MMAP_THRESHOLD, 2**22)
-        libc.mallopt(_M_TRIM_THRESHOLD, 2**24)
+    # Batches keep large blocks: else a step faults their pages in one by one, 5 to 20% of its time. Requests return
+    # them: as lengths vary, the gaps between kept blocks add up over weeks.
+    keeps = work == "batches"
+    libc.mallopt(_M_MMAP_THRESHOLD, 2**30 if keeps else 2**22)
+    libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1 if keeps else 2**24)
 
 
-def usable_processors(process: Path = Path("/proc/self")) -> int:
-    """Return the number of processors that this process may use: its affinity, or its containers' quota if fewer.
+def usable_processors(system: Path = Path("/")) -> int:
+    """Return the number of processors that this process may use: its affinity, or its control groups' quota if fewer.
 
     Args:
-        process: directory of the process in Linux's /proc.
+        system: the root of the file system.
 
     Source: https://docs.kernel.org/admin-guide/cgroup-v2.html (cpu.max), and sched-bwc.html (version 1).
     """
-    quotas = [quota for group in _control_groups(process) if (quota := _quota(group)) is not None]
-    return max(1, int(min([_processors_of_affinity(), *quotas])))
+    processors: list[float] = [_processors_of_affinity()]
+    groups = system / "proc/self/cgroup"  # of Linux
+    for line in groups.read_text("utf-8").splitlines() if groups.exists() else ():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        group = system / "sys/fs/cgroup" / ("cpu" if controllers else "")
+        # in a container the path may be the host's, and the files those of the container
+        for name in ("", *PurePosixPath(path).parts[1:]):
+            group /= name
+            if (quota := _quota(group)) is not None:
+                processors.append(quota)
+    return max(1, int(min(processors)))
 
 
 def _processors_of_affinity() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-
-
-def _control_groups(process: Path) -> Iterator[Path]:
-    """Yield the directories of the control groups of a process that may limit its processors, from the outermost."""
-    try:
-        groups = [line.split(":", 2) for line in (process / "cgroup").read_text("utf-8").splitlines()]
-        mounts = (process / "mountinfo").read_text("utf-8").splitlines()
-    except OSError:  # not Linux
-        return
-    paths = {name: PurePosixPath(path) for _, names, path in groups for name in names.split(",")}
-    for mount in mounts:
-        root, place, *rest = mount.split(" ")[3:]
-        kind, _, options = rest[-3:]
-        controller = {"cgroup2": "", "cgroup": "cpu"}.get(kind)
-        if controller not in paths or (controller and controller not in options.split(",")):
-            continue
-        path = paths[controller]
-        inner = path.relative_to(root).parts if path.is_relative_to(root) else ()
-        for depth in range(len(inner) + 1):
-            yield Path(place, *inner[:depth])
 
 
 def _quota(group: Path) -> float | None:

@@ -272,6 +272,6 @@ def _store(url: str, *, writing: bool = False) -> Iterator[tuple[Any, str]]:
     with _remote_errors(url, writing=writing):
         require(["fsspec"], extra="stores", where=url)
         if url.startswith(hub.PREFIX):
-            hub.import_hub()
+            import_package("huggingface_hub")
         system, path = import_package("fsspec.core").url_to_fs(url)
         yield system, str(path).rstrip("/")

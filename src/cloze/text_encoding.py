@@ -12,27 +12,33 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _UTF_16_SHARE = 0.3
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Characters that a terminal obeys, but for tabs and line ends."""
-
-
 UTF_8 = "utf-8"
 """Encoding of files that are always UTF-8: errors advise to convert them, and name no `encoding`."""
-
-
-_NOT_TEXT = MappingProxyType(
-    {
-        b"%PDF-": ("a PDF, not text", "Extract its text first: pdftotext"),
-        **dict.fromkeys(
-            (b"\x89PNG", b"\xff\xd8\xff", b"GIF8"), ("an image, not text", "Give a file of text")
-        ),
-        b"PK\3\4": (
-            "a ZIP archive (as .docx, .xlsx and .epub are), not text",
-            "Unpack it first, or save it as text or CSV; of a folder, a pattern such as 'FOLDER/*.txt' leaves it out",
-        ),
-        b"version https://git-lfs": ("a pointer of git-lfs, not the file itself", "Fetch it: git lfs pull"),
-        b"<mediawiki": ("a wiki dump with markup, not text", "Extract its text first: WikiExtractor"),
-    }
+CONVERT_FILE = (  # Windows-1252 has all letters of Latin 1
+    "Convert the file from its encoding (iconv -f windows-1252 -t utf8 OLD > NEW if it is Western European), "
+    "or fix this line if the others are UTF-8"
 )
-_HTML = re.compile(rb"(?i)(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?<(?:!doctype\s+)?html\b")
+"""The remedy for a line that is not UTF-8."""
+SAY_ENCODING = f"Say `encoding=cp1252` if it is Western European. {CONVERT_FILE}"
+"""The remedy where the encoding is an option."""
+
+_NOT_TEXT = (
+    (rb"%PDF-", "a PDF", "Extract its text first: pdftotext"),
+    (rb"\x89PNG|\xff\xd8\xff|GIF8", "an image", "Give a file of text"),
+    (
+        rb"PK\x03\x04",
+        "a ZIP archive (as .docx, .xlsx and .epub are)",
+        "Unpack it first, or save it as text or CSV",
+    ),
+    (rb"version https://git-lfs", "a pointer of git-lfs", "Fetch it: git lfs pull"),
+    (rb"<mediawiki", "a wiki dump with markup", "Extract its text first: WikiExtractor"),
+    (
+        rb"(?i)(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?<(?:!doctype\s+)?html\b",
+        "HTML",
+        "Extract its text first: html2text or trafilatura",
+    ),
+)
+"""Beginnings of files of other formats."""
 _BYTE_ORDER_MARKS = MappingProxyType(
     {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 )
@@ -65,12 +71,9 @@ def refuse_non_text(head: bytes, *, where: object, encoding: str | None = None) 
 
     With the encoding `UTF_8` the remedy is to convert the file; otherwise also to say its encoding.
     """
-    for magic, (what, remedy) in _NOT_TEXT.items():
-        if head.startswith(magic):
-            raise InputError(what, where=where, remedy=remedy)
-    if _HTML.match(head):
-        remedy = "Extract its text first: html2text or trafilatura"
-        raise InputError("HTML, not text", where=where, remedy=remedy)
+    for beginning, what, remedy in _NOT_TEXT:
+        if re.match(beginning, head):
+            raise InputError(f"{what}, not text", where=where, remedy=remedy)
     if name := _wide_encoding(head):
         remedy = f"Convert it: iconv -f {name} -t utf-8 OLD > NEW"
         remedy += "" if encoding == UTF_8 else f", or say `encoding={name}`"
@@ -98,20 +101,6 @@ def check_encoding(name: str) -> str:
             what, where="encoding", remedy="Write it as in utf-8, latin-1, cp1252 or utf-16"
         ) from None
     return name
-
-
-def say_encoding(line: bytes) -> str:
-    """Return the remedy for a line of data that is not UTF-8. Windows-1252 has all letters of Latin 1."""
-    return f"Say `encoding=cp1252` if it is Western European. {how_to_convert(line)}"
-
-
-def how_to_convert(line: bytes) -> str:
-    """Return the remedy for a line that is not UTF-8. Bytes 80 to 9F are characters of Windows, not of Latin 1."""
-    encoding = "windows-1252" if any(0x80 <= byte <= 0x9F for byte in line) else "latin1"
-    return (
-        f"Convert the file from its encoding (iconv -f {encoding} -t utf8 OLD > NEW if it is Western European), "
-        "or fix this line if the others are UTF-8"
-    )
 
 
 def refuse_carriage_return(text: str, *, where: object, what: str) -> None:

@@ -12,7 +12,7 @@ from samples import Cloze, ErrorLine, Samples
 from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_files import write_vectors
 from cloze.inference.load import load_ensemble, stream_predictions
-from cloze.ray_cluster import RayCluster
+from cloze.parallel_map import RayCluster
 from cloze.training.workers import place_workers
 
 # in each worker, too: the order of a sum decides on its last bit

@@ -12,9 +12,8 @@ import pytest
 
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig, GridConfig
-from cloze.parallel_map import Workers
+from cloze.parallel_map import RayCluster, Workers
 from cloze.progress import Progress
-from cloze.ray_cluster import RayCluster
 from family_cases import REVIEWS
 from runs import finetune, resume_finetuning
 

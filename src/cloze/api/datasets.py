@@ -10,9 +10,8 @@ from cloze.api.texts import Inputs, open_text
 from cloze.errors import DataWarning, InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.options import Overwrite, ReadingOptions, ShowProgress
-from cloze.parallel_map import AnyWorkers
+from cloze.parallel_map import AnyWorkers, resolve_workers
 from cloze.progress import Progress, resolve_progress
-from cloze.ray_cluster import resolve_workers
 from cloze.remote_files import is_url, write_directory_to
 from cloze.suggestions import suggests_keywords
 

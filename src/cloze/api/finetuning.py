@@ -10,8 +10,8 @@ from cloze.api.run_options import FinetuneOptions
 from cloze.callbacks import load_writers
 from cloze.config import setting_names
 from cloze.errors import InputError
+from cloze.parallel_map import resolve_workers
 from cloze.progress import resolve_progress
-from cloze.ray_cluster import resolve_workers
 from cloze.results import NamedScores
 from cloze.suggestions import suggests_keywords
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from cloze.arguments import check_paths
 from cloze.errors import InputError
 from cloze.options import CsvSafe, Device, ModelPrecision, Overwrite, RowOptions, ShowProgress
-from cloze.parallel_map import AnyWorkers, WorkerPlacement
+from cloze.parallel_map import AnyWorkers, WorkerPlacement, resolve_workers
 from cloze.progress import Progress, resolve_progress
-from cloze.ray_cluster import resolve_workers
 from cloze.suggestions import suggests_keywords
 from cloze.tables import format_count
 

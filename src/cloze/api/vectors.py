@@ -12,9 +12,8 @@ from cloze.options import (
     ShowProgress,
     VectorOptions,
 )
-from cloze.parallel_map import AnyWorkers
+from cloze.parallel_map import AnyWorkers, resolve_workers
 from cloze.progress import resolve_progress
-from cloze.ray_cluster import resolve_workers
 from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help

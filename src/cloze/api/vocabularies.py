@@ -11,9 +11,8 @@ from cloze.arguments import check_paths, check_texts
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.options import Overwrite, ReadingOptions, ShowProgress
-from cloze.parallel_map import AnyWorkers
+from cloze.parallel_map import AnyWorkers, resolve_workers
 from cloze.progress import resolve_progress
-from cloze.ray_cluster import resolve_workers
 from cloze.remote_files import write_directory_to
 from cloze.results import Result
 from cloze.suggestions import suggests_keywords

@@ -15,7 +15,6 @@ from cloze.hub import (
     HubName,
     first_missing,
     hub_errors,
-    import_hub,
     is_repo,
     model_files,
     parse_hub_name,
@@ -25,6 +24,7 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import verify_checkpoint
 from cloze.models.config_file import load_config
 from cloze.models.weight_files import weight_files
+from cloze.optional_dependencies import import_package
 from cloze.progress import Progress
 from cloze.results import Result
 
@@ -46,7 +46,7 @@ def upload(checkpoint: Path, target: HubName, *, private: bool, progress: Progre
     """Upload a checkpoint with its card as one commit."""
     files = model_files(checkpoint)
     size = sum((checkpoint / file).stat().st_size for file in files)
-    hub = import_hub()
+    hub: Any = import_package("huggingface_hub")
     api = hub.HfApi()
     with hub_errors(target, writing=True), progress_bars(shown=not progress.quiet):
         api.create_repo(target.repo, private=private or None, exist_ok=True)

@@ -24,7 +24,8 @@ from cloze.errors import DataWarning, InputError
 from cloze.finetuning.config import FinetuneConfig, selection_metric
 from cloze.finetuning.data import LabeledData, find_data, hash_files, load_data
 from cloze.finetuning.initial_head import load_trained_head
-from cloze.model_paths import commit_of, resolve_checkpoint
+from cloze.hub import name_of_snapshot
+from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
 from cloze.models.encoder import check_layers, find_encoder, keep_layers, set_dropout
@@ -214,7 +215,9 @@ def prepare_data(
     if teacher_directory is not None:
         teacher = load_teacher(task, config, teacher_directory, tokenizer)
         distillation = replace(distillation, teacher_sha256=teacher.sha256)
-    config = replace(config, model_commit=commit_of(start), data_sha256=digest, distillation=distillation)
+    hub_name = name_of_snapshot(start)
+    commit = None if hub_name is None else hub_name.revision
+    config = replace(config, model_commit=commit, data_sha256=digest, distillation=distillation)
     return PreparedData(
         task, config, hashes, data, tokenizer, start, context, metric, precision, head, teacher
     )

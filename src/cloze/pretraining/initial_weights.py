@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from cloze.errors import InputError
-from cloze.model_paths import commit_of
+from cloze.hub import name_of_snapshot
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
 from cloze.models.encoder import build_encoder, set_dropout
@@ -29,7 +29,8 @@ def with_initial_architecture(config: PretrainConfig, checkpoint: Path | None) -
     """Return settings with architecture and commit of the checkpoint to start from, as `run.toml` keeps them."""
     if checkpoint is not None:
         model = config.model.with_architecture(load_config(checkpoint))
-        return replace(config, init_commit=commit_of(checkpoint), model=model)
+        name = name_of_snapshot(checkpoint)
+        return replace(config, init_commit=name and name.revision, model=model)
     if config.model.size is None:  # TOML has no None
         return replace(config, model=config.model.with_architecture(config.model.encoder(vocab_size=1)))
     return config

@@ -11,7 +11,7 @@ from cloze.file_io import read_file, read_json
 from cloze.file_names import CONFIG_FILE, GOOGLE_CONFIG_FILE
 from cloze.progress import SILENT, Progress
 from cloze.tables import format_count
-from cloze.text_encoding import LONE_SURROGATE, UTF_8, ends_lines_in_cr, how_to_convert, refuse_non_text
+from cloze.text_encoding import CONVERT_FILE, LONE_SURROGATE, UTF_8, ends_lines_in_cr, refuse_non_text
 from cloze.tokenization.special_tokens import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK, UNUSED
 from cloze.tokenization.wordpiece_trainer import MIN_COUNT, Words, learn_tokens
 
@@ -38,8 +38,7 @@ def read_vocabulary(path: Path) -> list[str]:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         number = raw.count(b"\n", 0, error.start) + 1
-        remedy = how_to_convert(raw[error.start : error.end])
-        raise InputError("not UTF-8", where=f"{path}:{number}", remedy=remedy) from None
+        raise InputError("not UTF-8", where=f"{path}:{number}", remedy=CONVERT_FILE) from None
     # Published vocabularies contain U+2028 as a token.
     tokens = [line.strip() or line.strip(" \t\r") for line in text.split("\n")]
     while tokens and not tokens[-1]:

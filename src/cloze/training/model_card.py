@@ -13,7 +13,7 @@ from torch import nn
 
 from cloze.artifacts import read_card
 from cloze.file_io import read_json
-from cloze.hub import hub_repo
+from cloze.hub import parse_hub_name
 from cloze.markdown import render_markdown
 from cloze.training.checkpoints import TrainingState
 from cloze.training.metrics_log import VALIDATION, read_metrics
@@ -58,7 +58,9 @@ class BaseModel:
         fields = _read_fields(checkpoint)
         path = Path(model).resolve()
         path = path.parents[1] if path.parent.name == "checkpoints" else path
-        name = hub_repo(model, commit) or fields.get("base_model") or path.name
+        hub_name = parse_hub_name(model)
+        repo = None if commit is None else model if hub_name is None else hub_name.repo
+        name = repo or fields.get("base_model") or path.name
         license = fields.get("license")
         return cls(name, None if license == UNKNOWN_LICENSE else license)
 

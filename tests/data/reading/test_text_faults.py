@@ -250,7 +250,11 @@ def test_the_remedy_for_cr_before_lf_works(tmp_path):
 @pytest.mark.parametrize(
     ("content", "encoding", "message"),
     [
-        ("é".encode("latin-1"), None, r"a\.txt:1: not UTF-8.* Say `encoding=cp1252` if .* \(iconv -f latin1"),
+        (
+            "é".encode("latin-1"),
+            None,
+            r"a\.txt:1: not UTF-8.* Say `encoding=cp1252` if .* \(iconv -f windows-1252",
+        ),
         ("a\n".encode("utf-16"), None, r"a\.txt: text in UTF-16.* iconv .*, or say `encoding=utf-16`"),
         (b"ab\x81", "cp1252", r"a\.txt: not cp1252 at byte 3\. Say another `encoding`"),
         ("ab\u65e5\u672c\u8a9e".encode("utf-16-be"), None, r"text in UTF-16.* or say `encoding=utf-16be`"),

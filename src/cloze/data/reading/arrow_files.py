@@ -28,7 +28,6 @@ from cloze.data.reading.documents import (
 from cloze.data.reading.files import HUB_PREFIX, MAX_LINE_BYTES, check_file
 from cloze.data.reading.source import RawRow, Source
 from cloze.errors import InputError, is_out_of_memory
-from cloze.hub import import_hub
 from cloze.optional_dependencies import import_package, require
 from cloze.progress import Bar
 from cloze.remote_files import is_url, open_url
@@ -277,7 +276,6 @@ def read_hub(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Docum
     """
     where = name = file_range.file
     require(["datasets"], extra="hub", where=name)
-    import_hub()
     datasets: Any = import_package("datasets")
     path, config, split = [*name.removeprefix(HUB_PREFIX).split(":", 2), "", ""][:3]
     try:

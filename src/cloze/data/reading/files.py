@@ -32,12 +32,12 @@ from cloze.file_io import name_file
 from cloze.progress import Bar
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, open_url, remote_size, remote_version
 from cloze.text_encoding import (
+    CONVERT_FILE,
+    SAY_ENCODING,
     UTF_8,
     check_encoding,
     ends_lines_in_cr,
-    how_to_convert,
     refuse_non_text,
-    say_encoding,
 )
 
 STDIN = "-"
@@ -234,7 +234,7 @@ class LineReader:
         """Where that line and the next one begin, in bytes of the text."""
         self._file, self._stream, self._on_disk, self._bar = file, stream, on_disk, bar
         self._begin = self._reported = begin
-        self._how_to_decode = how_to_convert if encoding == UTF_8 else say_encoding
+        self._how_to_decode = CONVERT_FILE if encoding == UTF_8 else SAY_ENCODING
         self._max_line_bytes, self._progress_bytes, self._strip = max_line_bytes, progress_bytes, strip
         if begin:  # skip a line that is cut; one that begins at `begin` is whole
             stream.seek(begin - 1)
@@ -265,7 +265,7 @@ class LineReader:
                 line = raw.decode()
             except UnicodeDecodeError as error:
                 what = f"not UTF-8 at byte {error.start + 1} of the line"
-                raise self.error(what, remedy=self._how_to_decode(raw)) from error
+                raise self.error(what, remedy=self._how_to_decode) from error
             yield line.strip() if strip else line.removesuffix("\n").rstrip("\r")
             if self.next_offset > next_update:
                 self.update_progress()
@@ -354,5 +354,4 @@ def read_text(path: PathOrUrl, encoding: str | None = None) -> str:
     except UnicodeDecodeError as error:
         lines = content[: error.start].split(b"\n")
         what = f"not UTF-8 at byte {len(lines[-1]) + 1} of the line"
-        remedy = say_encoding(content[error.start - len(lines[-1]) : error.end])
-        raise InputError(what, where=f"{path}:{len(lines)}", remedy=remedy) from error
+        raise InputError(what, where=f"{path}:{len(lines)}", remedy=SAY_ENCODING) from error
