@@ -1,9 +1,7 @@
 """The benchmarks by name, and the command that runs one."""
 
-import shutil
 from collections.abc import Sequence
 
-from benchmarks.corpus import BuildCorpus
 from benchmarks.embed import Embed, Latency
 from benchmarks.finetune import Finetune
 from benchmarks.harness import Benchmark
@@ -11,8 +9,7 @@ from benchmarks.inference import Inference
 from benchmarks.pretrain import Pretrain
 from benchmarks.serve import Serve
 from benchmarks.start import Start
-from benchmarks.tokenization import Tokenize
-from benchmarks.vocabulary import TrainVocabulary
+from benchmarks.text import BuildCorpus, Tokenize, TrainVocabulary
 from cloze import artifacts
 from cloze.cli import run_command
 from cloze.cli.parser import Verb
@@ -36,8 +33,6 @@ def run(benchmark: Benchmark) -> None:
     result = benchmark.run()
     if output is not None:
         result.write(output, overwrite=benchmark.overwrite)
-        if benchmark.parts_directory is not None:
-            shutil.rmtree(benchmark.parts_directory, ignore_errors=True)
     benchmark.flags.print(result.record, result.text)
     result.require_agreement()
 

@@ -26,13 +26,13 @@ from benchmarks.harness import (
 )
 from benchmarks.machine import describe_machine, matrix_product_rate, synchronize
 from benchmarks.sentence_peers import (
-    GRAPH_PEERS,
     INT8_TOLERANCE,
     PEERS,
     TOLERANCES,
     Encode,
     EncodeInBatches,
     Vectors,
+    load_session,
     load_transformers,
 )
 from cloze.cli.options import Flag
@@ -177,14 +177,12 @@ class Latency(_VectorBenchmark):
 
     name: ClassVar[str] = "latency"
     peers_known: ClassVar[Collection[str]] = (
-        *("transformers", "sentence-transformers", "onnxruntime-int8", "openvino-int8"),
-        *("onnxruntime", "fastembed"),
+        *("transformers", "sentence-transformers", "onnxruntime-int8", "openvino-int8", "onnxruntime"),
     )
 
     vs: Peers = "transformers"
     """Compared programs: transformers, in float32; sentence-transformers, onnxruntime, onnxruntime-int8, openvino-int8.
-    If the model is an exported graph, with the same graph: onnxruntime (the session alone, on ids made before),
-    sentence-transformers, fastembed."""
+    If the model is an exported graph: onnxruntime, the session alone on ids made before."""
     tokens: int = 32
     """Tokens of a sentence, special ones included; sentences of other lengths are skipped."""
 
@@ -201,11 +199,11 @@ class Latency(_VectorBenchmark):
         checks: list[Check] = []
         for name in peers:
             if is_graph(model):
-                if name not in GRAPH_PEERS:
-                    remedy = "Choose onnxruntime, sentence-transformers or fastembed"
-                    raise InputError(f"{name} does not run the graph itself", where="--vs", remedy=remedy)
-                does, load = GRAPH_PEERS[name]
-                encode = load(model, embedder, texts)
+                if name != "onnxruntime":
+                    what = f"{name} does not run the graph itself"
+                    raise InputError(what, where="--vs", remedy="Choose onnxruntime")
+                does = "the session alone, on ids made before"
+                encode = load_session(model, embedder, texts)
             elif name == "transformers":
                 encode = load_transformers(model, device)
                 does = "AutoTokenizer and AutoModel on one text, float32, mean over tokens"
@@ -233,11 +231,7 @@ class Latency(_VectorBenchmark):
 
 
 def _sample_texts(path: Path, count: int) -> list[str]:
-    """Return `count` texts that are not empty, from all over a file.
-
-    Raises:
-        InputError: the file has no text.
-    """
+    """Return `count` texts that are not empty, from all over a file."""
     num_texts = sum(1 for text in read_texts(path) if text.strip())
     if not num_texts:
         raise InputError("has no text", where=path)
@@ -249,8 +243,7 @@ def cosines_by_length(
     exact: Vectors, rounded: Vectors, lengths: npt.NDArray[Any]
 ) -> dict[str, tuple[float, float, int]]:
     """Return the mean and the least cosine of vectors of the same texts, and their number, by tokens of the texts."""
-    norms = np.linalg.norm(exact, axis=1) * np.linalg.norm(rounded, axis=1)
-    cosines = (exact.astype(np.float64) * rounded).sum(1) / norms
+    cosines = _cosines(exact, rounded)
     groups: dict[str, tuple[float, float, int]] = {}
     for low, high in pairwise((0, *_LENGTHS)):
         chosen = cosines[(lengths > low) & (lengths <= high)]
@@ -297,8 +290,12 @@ def _fastest(encode: EncodeInBatches, texts: Sequence[str]) -> tuple[Encode, int
     return lambda some: encode(some, best), best
 
 
-def _compare(peer: str, ours: npt.NDArray[Any], theirs: npt.NDArray[Any], tolerance: float) -> Check:
-    ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
-    norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
-    apart = 1 - float(((ours * theirs).sum(1) / norms).min())
+def _compare(peer: str, ours: Vectors, theirs: Vectors, tolerance: float) -> Check:
+    apart = 1 - float(_cosines(ours, theirs).min())
     return Check(f"1 - smallest cosine of a text's vectors compared with {peer}", apart, tolerance)
+
+
+def _cosines(ours: Vectors, theirs: Vectors) -> npt.NDArray[np.float64]:
+    exact = (vectors.astype(np.float64) for vectors in (ours, theirs))
+    one, other = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in exact)
+    return (one * other).sum(1)

@@ -13,13 +13,13 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 import torch
 from torch import nn
 
-from benchmarks.harness import Check, FinishedParts, Peers, Result, TimedBenchmark, Timing
+from benchmarks.harness import Check, Peers, Result, TimedBenchmark, Timing
 from benchmarks.machine import describe_machine, dtype_name
 from benchmarks.transformers_trainer import build_padded_model, train_with_trainer
 from cloze.api.settings import finetuning_layers, resolve_finetuning
 from cloze.choices import Precision
 from cloze.cli.options import Flag, Settings
-from cloze.config import read_dict, to_dict
+from cloze.config import read_dict
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig
 from cloze.finetuning.finetune import scores_of_report
@@ -131,23 +131,14 @@ class Finetune(TimedBenchmark):
     def _fine_tune_all(
         self, prepared: PreparedData, config: FinetuneConfig, names: list[str]
     ) -> dict[str, list["Outcome"]]:
-        """Fine-tune every contestant with every seed, but those that an earlier call has finished."""
-        settings = {
-            "threads": torch.get_num_threads(),
-            "task": prepared.task.to_dict(),
-            "run": to_dict(config),
-            "peers": names[1:],
-        }
-        parts = FinishedParts(self.parts_directory, settings)
+        """Fine-tune every contestant with every seed."""
         outcomes = defaultdict(list)
         with self.progress.bar("fine-tuning", total=len(names) * self.rounds, unit="runs") as bar:
             for number in range(self.rounds):
                 seeded = replace(config, seed=config.seed + number)
                 for name in names if number % 2 == 0 else names[::-1]:
                     gc.collect()
-                    run = partial(fine_tune, name, prepared, seeded)
-                    outcome = parts.get(f"{name}-{seeded.seed}", lambda: asdict(run()))  # noqa: B023
-                    outcomes[name].append(Outcome(**outcome))
+                    outcomes[name].append(fine_tune(name, prepared, seeded))
                     bar.advance(1)
                     bar.show(seed=seeded.seed, contestant=name)
         return {name: outcomes[name] for name in names}
@@ -168,11 +159,7 @@ class Outcome:
 
 
 def _check_settings(config: FinetuneConfig) -> None:
-    """Refuse settings that apply to cloze alone.
-
-    Raises:
-        InputError: such a setting is not the default.
-    """
+    """Refuse settings that apply to cloze alone."""
     default = FinetuneConfig(model=config.model, train=config.train)
     for setting in ("evaluations_per_epoch", "budget_seconds", "seeds", "grid"):
         if getattr(config, setting) != getattr(default, setting):

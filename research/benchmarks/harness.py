@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from benchmarks.machine import describe_machine
-from cloze import artifacts, file_io
+from cloze import artifacts
 from cloze.cli.options import CommonOptions, Flag, Flags
 from cloze.errors import InputError, RunError
 from cloze.optional_dependencies import import_package, require
@@ -33,7 +33,6 @@ Peers: TypeAlias = Annotated[str, Flag(metavar="PEER[,PEER]")]
 EncoderSize: TypeAlias = Literal["tiny", "mini", "small", "medium", "base", "large"]
 TimedFunction = Callable[[], object]
 
-_SETTINGS = "settings.json"
 _BUSY = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
 
 
@@ -105,23 +104,14 @@ class Result:
     checks: Sequence[Check] = ()
 
     def require_agreement(self) -> None:
-        """Refuse times of contestants that did not compute the same.
-
-        Raises:
-            RunError: a check does not hold.
-        """
+        """Refuse times of contestants that did not compute the same."""
         for check in self.checks:
             if not check.holds:
                 what = f"{check.what}: {check.difference:.2g} apart, at most {check.tolerance:.2g}"
                 raise RunError(what, where=f"benchmarks {self.name}", remedy="The figures cannot be compared")
 
     def write(self, output: Path, *, overwrite: bool = False) -> None:
-        """Write a directory with `record.json` and `README.md`.
-
-        Raises:
-            InputError: `output` exists.
-            RunError: it cannot be written.
-        """
+        """Write a directory with `record.json` and `README.md`."""
         environment = json.dumps(self.record["environment"], indent=1)
         page = f"# python -m benchmarks {self.name}\n\n```\n{self.text}\n```\n\n```json\n{environment}\n```\n"
         with artifacts.write_directory(output, kind="record", overwrite=overwrite) as directory:
@@ -142,22 +132,13 @@ class Benchmark:
     flags: Flags = field(default_factory=CommonOptions)
 
     def run(self) -> Result:
-        """Run the benchmark.
-
-        Raises:
-            InputError: a setting is wrong, or a peer is unknown or not installed.
-        """
+        """Run the benchmark."""
         raise NotImplementedError
 
     @property
     def progress(self) -> Progress:
         """The progress of the command."""
         return self.flags.progress
-
-    @property
-    def parts_directory(self) -> Path | None:
-        """The directory in which a long benchmark keeps finished measurements until all are there."""
-        return None if self.output is None else self.output.with_name(f"{self.output.name}.bench-parts")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,11 +161,7 @@ class TimedBenchmark(Benchmark):
             return self.compare_in(Path(directory), peers)
 
     def compare_in(self, directory: Path, peers: Sequence[str]) -> Result:
-        """Prepare the contestants in a directory, check that they compute the same, and time them.
-
-        Raises:
-            InputError: a setting is wrong, or a peer is not installed.
-        """
+        """Prepare the contestants in a directory, check that they compute the same, and time them."""
         raise NotImplementedError
 
     def measure(self, contestants: Sequence[Contestant], *, busy: int = 0) -> tuple[Timing, ...]:
@@ -193,9 +170,6 @@ class TimedBenchmark(Benchmark):
         Args:
             busy: number of busy processes; each round then times every contestant once more, beside them, and the
                 timings beside them follow the others.
-
-        Raises:
-            InputError: there are no rounds.
         """
         if self.rounds < 1:
             raise InputError(f"{self.rounds} rounds", where="--rounds", remedy="Choose 5 or more")
@@ -299,11 +273,7 @@ def heading(name: str, settings: Mapping[str, Any]) -> str:
 
 
 def split_names(text: str, known: Collection[str], *, flag: str) -> list[str]:
-    """Split a list of names at its commas.
-
-    Raises:
-        InputError: a name is not known.
-    """
+    """Split a list of names at its commas."""
     names = list(dict.fromkeys(filter(None, text.split(","))))
     for name in names:
         if name not in known:
@@ -369,45 +339,8 @@ def _time_turn(contestant: Contestant, min_seconds: float) -> float:
     return fmean(seconds)
 
 
-class FinishedParts:
-    """Finished measurements of a long benchmark, so that the same command continues after a stop.
-
-    Args:
-        directory: for them; None keeps nothing.
-        settings: everything that a measurement depends on, as JSON.
-
-    Raises:
-        InputError: measurements with other settings are there.
-    """
-
-    def __init__(self, directory: Path | None, settings: Mapping[str, Any]) -> None:
-        self._directory = directory
-        if directory is None:
-            return
-        text = json.dumps(settings, indent=1, sort_keys=True) + "\n"
-        file = directory / _SETTINGS
-        if file.is_file() and file.read_text("utf-8") != text:
-            what = "holds measurements of a benchmark with other settings"
-            remedy = "Use the same settings or another output, or delete it"
-            raise InputError(what, where=directory, remedy=remedy)
-        file_io.write_text(file, text)
-
-    def get(self, name: str, measure_part: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return a measurement, which is made unless it is finished."""
-        if self._directory is None:
-            return measure_part()
-        file = self._directory / f"{name}.json"
-        if not file.exists():
-            file_io.write_text(file, json.dumps(measure_part()) + "\n")
-        return dict(json.loads(file.read_text("utf-8")))
-
-
 def import_peer(name: str) -> ModuleType:
-    """Import a package that cloze is compared with.
-
-    Raises:
-        InputError: it is not installed.
-    """
+    """Import a package that cloze is compared with."""
     require([name], extra="bench", where="--vs")
     return import_package(name)
 

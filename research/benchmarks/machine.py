@@ -55,22 +55,15 @@ def matrix_product_rate(device: torch.device, dtype: torch.dtype) -> tuple[float
     size = 1024 if device.type == "cpu" else 8192
     left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
 
-    def multiply() -> None:
-        left @ right
-        synchronize(device)
-
-    return 2 * size**3 / _best_seconds(multiply), size
-
-
-def _best_seconds(product: Callable[[], object]) -> float:
     best = math.inf
     for _ in range(20):
         started = time.perf_counter()
-        product()
+        left @ right
+        synchronize(device)
         best = min(best, time.perf_counter() - started)
         if best > _LONG_SECONDS:  # a number format that the processor emulates
             break
-    return best
+    return 2 * size**3 / best, size
 
 
 def in_new_process(function: Callable[[], Value]) -> Value:

@@ -4,6 +4,7 @@ The load comes from established programs: `wrk` for a closed loop, where every c
 answered, and `hey` for a rate. A closed loop hides how long requests wait, so latency is measured at a rate.
 """
 
+import csv
 import json
 import os
 import re
@@ -12,25 +13,31 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from pathlib import Path
 from typing import IO, Any, ClassVar
 from urllib.request import urlopen
 
 import numpy as np
+import numpy.typing as npt
 
 from benchmarks.harness import Benchmark, Check, Result, heading
-from benchmarks.http_load import PROGRAMS, Client, Load
 from benchmarks.machine import describe_machine, resident_bytes
 from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
 from cloze.process import usable_processors
 from cloze.tokenization.loading import load_tokenizer
 
+PROGRAMS = ("wrk", "hey")
+_CONNECTIONS = 32
+_MIN_PER_CONNECTION = 2.0  # requests a second
+_MAX_PROCESSES = 8  # of hey
+_SOAK_CONNECTIONS = 4
 _SHARE_OF_RATE = 0.7
 _OVERLOAD = 3
 _OVERLOAD_CONNECTIONS = 512
@@ -42,6 +49,121 @@ _MIN_SOAK = 50  # a bad request in each round
 _SECONDS_TO_START, _SECONDS_TO_END = 600, 60
 _MAX_OUTPUT = 1 << 16
 _BAD_BODY = '{"inputs": ["a", 5], "unknown": "\\ud800"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """The requests sent in one second."""
+
+    answered: int
+    """Requests answered with 200."""
+    p99_ms: float | None
+    """Latency of the answered requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Requests sent at a rate."""
+
+    asked_per_second: float
+    sent_per_second: float
+    """Less than asked for if every connection waits for an answer."""
+    answered_per_second: float
+    """Requests answered with 200."""
+    statuses: dict[int, int]
+    p50_ms: float
+    p99_ms: float
+    """Latencies are of requests answered with 200."""
+    refused_p99_ms: float | None
+    """Latency of requests refused with 429."""
+    by_second: tuple[Second, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Programs that send requests to a route."""
+
+    url: str
+    folder: Path
+
+    def closed_loop(self, body: str, *, seconds: int) -> tuple[float, int]:
+        """Return the requests answered per second, and the number of errors."""
+        script = self.folder / "wrk.lua"
+        headers = 'wrk.headers["Content-Type"] = "application/json"'
+        script.write_text(f'wrk.method = "POST"\n{headers}\nwrk.body = [==[{body}]==]\n')
+        output = _output("wrk", "-t1", f"-c{_CONNECTIONS}", f"-d{seconds}s", "-s", str(script), self.url)
+        rate = re.search(r"Requests/sec:\s*([\d.]+)", output)
+        if rate is None:
+            raise RunError(f"wrk prints no rate: {output}")
+        wrong = re.search(r"Non-2xx or 3xx responses: (\d+)", output)
+        broken = re.search(r"connect (\d+), read (\d+), write (\d+), timeout (\d+)", output)
+        errors = sum(map(int, broken.groups())) if broken else 0
+        return float(rate[1]), errors + (int(wrong[1]) if wrong else 0)
+
+    def at_rate(
+        self, rate: float, seconds: int, body: str | None = None, *, connections: int | None = None
+    ) -> Load:
+        """Send requests at a rate, whatever the answers.
+
+        All connections of a process of hey ask at the same moment, so several processes start one after the other.
+
+        Args:
+            rate: requests per second, of all connections.
+            body: of POST requests; None sends GET requests.
+            connections: by default as few as the rate needs.
+        """
+        connections = connections or min(_CONNECTIONS, max(1, int(rate / _MIN_PER_CONNECTION)))
+        parts = min(_MAX_PROCESSES, connections)
+        per_part = connections // parts
+        how = ("-z", f"{seconds}s", "-c", str(per_part), "-q", f"{rate / parts / per_part:.3f}")
+        posted = self._posted(body)
+
+        def start(number: int) -> list[dict[str, str]]:
+            time.sleep(number * per_part / rate)
+            return self._hey(*how, *posted)
+
+        with ThreadPoolExecutor(parts) as pool:
+            rows = list(chain.from_iterable(pool.map(start, range(parts))))
+        status = np.array([int(row["status-code"]) for row in rows])
+        ms = 1000 * np.array([float(row["response-time"]) for row in rows])
+        second = np.array([float(row["offset"]) for row in rows]).astype(int)
+        refused = ms[status == 429]
+        return Load(
+            asked_per_second=rate,
+            sent_per_second=len(rows) / seconds,
+            answered_per_second=float((status == 200).sum()) / seconds,
+            statuses=dict(Counter(status.tolist())),
+            p50_ms=float(np.percentile(ms[status == 200], 50)),
+            p99_ms=float(np.percentile(ms[status == 200], 99)),
+            refused_p99_ms=float(np.percentile(refused, 99)) if len(refused) else None,
+            by_second=tuple(_second(ms[(status == 200) & (second == number)]) for number in range(seconds)),
+        )
+
+    def ask(self, body: str, count: int) -> None:
+        """Send a number of requests, a few at once."""
+        self._hey("-n", str(count), "-c", str(min(count, _SOAK_CONNECTIONS)), *self._posted(body))
+
+    def _posted(self, body: str | None) -> tuple[str, ...]:
+        """Return the arguments with which hey posts a body."""
+        if body is None:
+            return ()
+        file = self.folder / "body.json"
+        file.write_text(body)
+        return ("-m", "POST", "-T", "application/json", "-D", str(file))
+
+    def _hey(self, *how: str) -> list[dict[str, str]]:
+        return list(csv.DictReader(_output("hey", *how, "-o", "csv", self.url).splitlines()))
+
+
+def _second(ms: npt.NDArray[np.float64]) -> Second:
+    return Second(len(ms), float(np.percentile(ms, 99)) if len(ms) else None)
+
+
+def _output(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RunError(done.stderr.strip() or f"exit code {done.returncode}", where=command[0])
+    return done.stdout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,11 +191,7 @@ class Serve(Benchmark):
             raise InputError(f"{self.rate:g} is not positive", where="--rate")
 
     def run(self) -> Result:
-        """Measure the route /embed of a server in a process of its own.
-
-        Raises:
-            RunError: the server does not start, or fails.
-        """
+        """Measure the route /embed of a server in a process of its own."""
         for program in PROGRAMS:
             if shutil.which(program) is None:
                 raise InputError(f"{program} is not installed", remedy="Run apt-get install wrk hey")
@@ -215,12 +333,8 @@ def _soak(client: Client, pid: int, text: str, benchmark: Serve) -> Iterator[Mem
         client.ask(short, num_short)
         client.ask(_BAD_BODY, bad)
         client.ask(long, per_round - bad - num_short)
-        yield _memory(pid, number * per_round)
-
-
-def _memory(pid: int, requests: int) -> Memory:
-    threads, files = (len(os.listdir(f"/proc/{pid}/{name}")) for name in ("task", "fd"))
-    return Memory(requests, resident_bytes(pid) / (1 << 20), threads, files)
+        threads, files = (len(os.listdir(f"/proc/{pid}/{name}")) for name in ("task", "fd"))
+        yield Memory(number * per_round, resident_bytes(pid) / (1 << 20), threads, files)
 
 
 def text_of_length(model: str, num_tokens: int) -> str:
@@ -258,11 +372,7 @@ def user_environment() -> dict[str, str]:
 
 
 def _wait_for_address(process: subprocess.Popen[bytes], output: IO[bytes]) -> str:
-    """Return the address that a server prints.
-
-    Raises:
-        RunError: it ends, or prints none for long.
-    """
+    """Return the address that a server prints."""
     deadline = time.monotonic() + _SECONDS_TO_START
     while True:
         has_ended = process.poll() is not None

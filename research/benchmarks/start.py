@@ -37,11 +37,7 @@ class Start(TimedBenchmark):
     """A checkpoint or run with a masked-word head."""
 
     def compare_in(self, directory: Path, peers: Sequence[str]) -> Result:
-        """Compare `cloze fill` and a server with a script that uses transformers' pipeline; measure `cloze --help`.
-
-        Raises:
-            RunError: one of the processes failed.
-        """
+        """Compare `cloze fill` and a server with a script that uses transformers' pipeline; measure `cloze --help`."""
         model = str(resolve_checkpoint(self.model))
         fill = ("-m", "cloze", "fill", "-m", model, _TEXT, "--top-k", str(_TOP_K), "--json", "--quiet")
         help_text = ("-m", "cloze", "--help")

@@ -51,11 +51,7 @@ class PaddedModel(nn.Module):
 
 
 def build_padded_model(ours: nn.Module, task: Task) -> PaddedModel:
-    """Build transformers' model with the head and weights of one of cloze.
-
-    Raises:
-        InputError: the head is not supported, or transformers is not installed.
-    """
+    """Build transformers' model with the head and weights of one of cloze."""
     head = type(ours).__name__
     if head not in _LABELS:
         what = f"{task.name} uses a {head}; transformers is measured with {', '.join(_LABELS)}"
@@ -189,22 +185,17 @@ def _score(padded: PaddedModel, prepared: PreparedData, config: FinetuneConfig) 
     return tuned.score(data.dev, predictions)
 
 
-def _sequence_labels(batch: Any) -> dict[str, Tensor]:
-    return {"labels": batch.targets}
-
-
 def _token_labels(batch: Any) -> dict[str, Tensor]:
     labels = token_labels(batch, batch.positions, batch.targets)
     return {"labels": pad_rows([batch], [labels], padding=IGNORED)}
 
 
-def _span_labels(batch: Any) -> dict[str, Tensor]:
-    return {"start_positions": batch.targets[:, 0], "end_positions": batch.targets[:, 1]}
-
-
 _LABELS: Mapping[str, Callable[[Any], dict[str, Tensor]]] = {
-    "BertForSequenceClassification": _sequence_labels,
+    "BertForSequenceClassification": lambda batch: {"labels": batch.targets},
     "BertForTokenClassification": _token_labels,
-    "BertForQuestionAnswering": _span_labels,
+    "BertForQuestionAnswering": lambda batch: {
+        "start_positions": batch.targets[:, 0],
+        "end_positions": batch.targets[:, 1],
+    },
 }
 """By head, the labels in the format of transformers."""

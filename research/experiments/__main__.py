@@ -2,7 +2,6 @@
 
 python -m experiments TABLE …      a result table (table1 to table4) or an ablation (table5 to table8, figure5)
 python -m experiments study FILE … the runs of a study, and its record
-python -m experiments adaptation … an encoder adapted to domains, with samples of several sizes
 python -m experiments plan …       hours, network and storage of a pre-training run on many accelerators
 
 Each has `--help`.
@@ -17,7 +16,8 @@ from cloze.cli import escape_unprintable, run_command
 if TYPE_CHECKING:
     from cloze.cli.parser import Verb
 
-COMMANDS = ("adaptation", "plan", "study")
+COMMANDS = {"plan": "scale", "study": "study_command"}
+"""By command, its module; another word is a table."""
 PROGRAM = "python -m experiments"
 
 
@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
     program, module = PROGRAM, "experiments.table_command"
     if arguments[0] in COMMANDS:
         command, *arguments = arguments
-        program, module = f"{PROGRAM} {command}", f"experiments.{command}_command"
+        program, module = f"{PROGRAM} {command}", f"experiments.{COMMANDS[command]}"
 
     def load() -> "Verb":
         from cloze.cli.parser import Verb

@@ -76,9 +76,6 @@ class BertBiLSTMForTokenClassification(ModelWithHead):
 
     The encoder is not trained, and always in evaluation mode.
 
-    Raises:
-        InputError: the encoder has too few layers for the features.
-
     Source:
         Devlin et al. 2019, 5.3 and table 7.
 

@@ -13,7 +13,7 @@ from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.progress import format_duration
 from cloze.training.metrics_log import METRICS, read_metrics
-from experiments.origins import Origin
+from experiments.origins import START, Origin
 from experiments.study import Study
 from experiments.task_runs import TaskRun, plan_task_runs
 
@@ -76,11 +76,7 @@ class PlannedRun:
         return self.pretraining_left if has_time else 0.0
 
     def encoder_at(self, point: int) -> Path:
-        """Return the checkpoint to fine-tune at a point, counted from 1.
-
-        Raises:
-            InputError: a source of the encoder cannot be read.
-        """
+        """Return the checkpoint to fine-tune at a point, counted from 1."""
         if self.config is None:
             assert self.origin is not None
             return self.origin.encoder(self.directory, self.seed)
@@ -99,10 +95,6 @@ def plan_study(
     Args:
         data: the data set of all runs; None if nothing is pre-trained.
         tasks_data: by name, the data of tasks; a task without data is left out.
-
-    Raises:
-        InputError: a setting or data are wrong, no task has data of a name, an existing run has other settings, or
-            there is nothing to do.
     """
     tasks = study.read_tasks()
     known = list(dict.fromkeys(task.data for task in tasks.values()))
@@ -114,7 +106,14 @@ def plan_study(
     for seed in study.seeds:
         for name in study.variants:
             directory = output / "runs" / name / f"seed-{seed}"
-            origin = _origin(study, name, seed, data, output)
+            origin = None
+            if (kind_and_sources := study.origin(name)) is not None:
+                kind, sources = kind_and_sources
+                paths = (
+                    Path(source) if kind == "checkpoint" else output / "runs" / source / f"seed-{seed}"
+                    for source in sources
+                )
+                origin = Origin(kind, tuple(paths))
             count = study.points if origin is None else 1
             points = tuple(plan_task_runs(tasks, tasks_data, directory, point + 1) for point in range(count))
             if origin is None:
@@ -136,22 +135,8 @@ def plan_study(
     return runs
 
 
-def _origin(study: Study, variant: str, seed: int, data: Path | None, output: Path) -> Origin | None:
-    if (origin := study.origin(variant)) is None:
-        return None
-    kind, sources = origin
-    if kind == "checkpoint":
-        return Origin(kind, tuple(map(Path, sources)))
-    directories = tuple(output / "runs" / source / f"seed-{seed}" for source in sources)
-    return Origin(kind, directories, tuple(study.config(source, seed, data) for source in sources))
-
-
 def runs_of_seeds(study: Study, runs: Sequence[PlannedRun], seeds: Sequence[int]) -> list[PlannedRun]:
-    """Return the runs of some seeds of a study; of all seeds if none is given.
-
-    Raises:
-        InputError: the study has no such seed.
-    """
+    """Return the runs of some seeds of a study; of all seeds if none is given."""
     if unknown := set(seeds) - set(study.seeds):
         raise InputError(f"seed {min(unknown)} is not one of the study: {study.seeds}", where="--seed")
     return [run for run in runs if run.seed in (seeds or study.seeds)]
@@ -182,7 +167,7 @@ def _check_settings(config: PretrainConfig, directory: Path, *, is_new: bool) ->
 def _check_encoder(run: PlannedRun, trained: Set[Path]) -> None:
     """Check the fine-tunings of a run; refuse one whose encoder, or a source of that, is gone."""
     needed = {}
-    if run.origin is not None and not run.is_finished and not run.origin.is_made(run.directory):
+    if run.origin is not None and not run.is_finished and not (run.directory / START).exists():
         if run.origin.kind == "checkpoint":
             resolve_checkpoint(run.origin.sources[0], "latest")
         else:

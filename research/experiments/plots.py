@@ -37,11 +37,7 @@ class Plot:
 
 
 def require_matplotlib() -> None:
-    """Check that the plots of a record can be drawn; call it before hours of training.
-
-    Raises:
-        InputError: matplotlib is not installed.
-    """
+    """Check that the plots of a record can be drawn; call it before hours of training."""
     require(["matplotlib"], extra="plots", where="the plots of a record")
 
 

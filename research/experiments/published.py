@@ -20,11 +20,7 @@ def published_tables() -> dict[str, Any]:
 
 
 def published_table(table: str, *, where: Path | None = None) -> dict[str, Any]:
-    """Return a table of the paper.
-
-    Raises:
-        InputError: there is no such table.
-    """
+    """Return a table of the paper."""
     tables = published_tables()
     if table not in tables:
         raise InputError(f"unknown table {table!r}", where=where, remedy=did_you_mean(table, tables))
@@ -54,11 +50,7 @@ class Published:
 
     @classmethod
     def read(cls, table: Mapping[str, Any], *, where: Path) -> "Published":
-        """Read a table of a study.
-
-        Raises:
-            InputError: a key is unknown or missing, or the paper has no such table, row or column.
-        """
+        """Read a table of a study."""
         is_table = {name: isinstance(value, dict) for name, value in table.items()}
         if is_table != {"table": False, "rows": True, "columns": True}:
             raise InputError("published needs the name of a table, and tables rows and columns", where=where)

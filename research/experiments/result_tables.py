@@ -43,11 +43,7 @@ class Column:
 
 
 def table_columns(table: str) -> dict[str, Column | None]:
-    """Return the columns of a table in their order; None for those that are only published, or the average.
-
-    Raises:
-        InputError: there is no such table.
-    """
+    """Return the columns of a table in their order; None for those that are only published, or the average."""
     facts = published_table(table)
     if "columns" in facts:
         return {name: Column(**settings) if settings else None for name, settings in facts["columns"].items()}
@@ -142,12 +138,7 @@ class ResultTable:
         }
 
     def write(self, directory: Path, *, device: str, overwrite: bool = False) -> None:
-        """Write a directory with the table as a page and as JSON, and with the environment.
-
-        Raises:
-            InputError: the directory exists.
-            RunError: the disk is full or cannot be written.
-        """
+        """Write a directory with the table as a page and as JSON, and with the environment."""
         environment = describe_environment(resolve_device(device), torch.float32)
         title, *caption = self.caption
         table = markdown_table(["", *self.columns], self.rows)
@@ -174,9 +165,6 @@ def reproduce(
         models: checkpoints or runs, fine-tuned for tasks of the table, as their task.toml says.
         data: for table 1 the directory of GLUE's data, with a folder per task; else the dev file or its directory.
         ensemble: average the logits of several models of one task.
-
-    Raises:
-        InputError: the table is unknown, a model is for another task, or no score can be computed.
     """
     columns = table_columns(table)
     scores: dict[str, float] = {}

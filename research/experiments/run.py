@@ -60,12 +60,6 @@ def run_study(
         data: the data set of all runs; None if nothing is pre-trained.
         tasks_data: by name, the data of tasks; a task without data is left out.
         seeds: make only their runs, so that other commands can make others; empty means all.
-
-    Raises:
-        InputError: a setting or the data set is wrong, an existing run has other settings, or another command makes
-            runs of these seeds.
-        Interrupted: SIGINT or SIGTERM arrived; the same call continues.
-        RunError: runs failed, by an infinite loss or a full disk; the others were made.
     """
     require(["scipy"], extra="tasks", where="the interval of a difference")
     require_matplotlib()

@@ -6,17 +6,20 @@ rate; gradients are summed over the hosts during the backward pass, and the step
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Annotated, Literal
 
 import torch
 
+from cloze.cli.options import Flag, Flags
 from cloze.config import from_dict, read_toml
 from cloze.errors import InputError
 from cloze.models.bert import BertConfig, BertModel
+from cloze.models.encoder_config import SIZES
 from cloze.models.heads import BertForPreTraining
-from cloze.pretraining.config import PhaseConfig
+from cloze.pretraining.config import PAPER_PHASES, PhaseConfig
 from cloze.suggestions import did_you_mean
 from experiments.step_cost import pretraining_step_flops
 
@@ -51,11 +54,7 @@ def known_devices() -> dict[str, Device]:
 
 
 def find_device(name: str) -> Device:
-    """Return the accelerator called `name`.
-
-    Raises:
-        InputError: it is unknown.
-    """
+    """Return the accelerator called `name`."""
     devices = known_devices()
     if name not in devices:
         raise InputError(f"unknown device {name!r}", where="--device", remedy=did_you_mean(name, devices))
@@ -104,9 +103,6 @@ def plan(run: Run, device: Device, accelerators: int, *, reduce_dtype: str = "fl
     """Calculate the cost of a run on a number of devices.
 
     All sequences count as full, as the paper's were; real text has shorter ones and takes less.
-
-    Raises:
-        InputError: a phase has fewer sequences per step than there are devices.
     """
     for phase in run.phases:
         if accelerators < 1 or phase.batch_size < accelerators:
@@ -155,9 +151,6 @@ def plan(run: Run, device: Device, accelerators: int, *, reduce_dtype: str = "fl
 def parse_words(text: str) -> int:
     """Read "3.3e9w", words, or "4.3e9p", tokens, as a number of words.
 
-    Raises:
-        InputError: it is neither, or less than a word.
-
     >>> parse_words("3.3e9w"), parse_words("2.6e6p")
     (3300000000, 2000000)
     """
@@ -192,3 +185,71 @@ def bottleneck(cost: Plan, *, cores_per_host: int) -> str:
             "Raise the batch (and the learning rate), sum gradients in bfloat16, or use fewer devices"
         )
     return "computing: more devices help until the network's seconds reach two thirds of a step"
+
+
+def run(
+    *,
+    model: Annotated[
+        Literal["tiny", "mini", "small", "medium", "base", "large"],
+        Flag(metavar="SIZE"),
+    ] = "base",
+    text: Annotated[str, Flag(metavar="WORDS")] = "3.3e9w",
+    accelerators: int = 1,
+    device: Annotated[str, Flag(metavar="NAME")] = "a100",
+    steps: float = 1e6,
+    batch_size: int = 256,
+    tflops: float | None = None,
+    network: float | None = None,
+    link: float | None = None,
+    reduce_dtype: Literal["float32", "bfloat16"] = "float32",
+    flags: Flags,
+) -> None:
+    """Calculate the cost of a pre-training run on many accelerators from the measured rate of one.
+
+    Nothing is run. The default is the paper's run of BERT-base, on one A100.
+
+    Args:
+        model: tiny, mini, small, medium, base or large.
+        text: words, as in 3.3e9w, the paper's; or tokens, as in 4.3e9p.
+        accelerators: number of accelerators.
+        device: a100, h100, h200, tpu-v2 or v100, each with a published rate.
+        steps: optimizer steps; nine tenths of them with sequences of 128 tokens, a tenth with 512.
+        batch_size: sequences per step, on all accelerators together.
+        tflops: rate of one of your accelerators, in TFLOP/s, as python -m benchmarks pretrain prints.
+        network: between hosts, in GB/s each way.
+        link: between the accelerators of a host, in GB/s each way.
+        reduce_dtype: number format in which gradients are summed.
+        flags: flags of every verb.
+    """
+    rates = {"--tflops": tflops, "--network": network, "--link": link}
+    for flag, amount in {"--steps": steps, "--batch-size": batch_size, **rates}.items():
+        if amount is not None and not 0 < amount < math.inf:
+            raise InputError(f"{amount} is not above 0", where=flag)
+    machine = find_device(device)
+    if tflops is not None:
+        machine = replace(machine, teraflops_per_second=tflops, source="given with --tflops")
+    if network is not None:
+        machine = replace(machine, network_gigabytes_per_second=network)
+    if link is not None:
+        machine = replace(machine, link_gigabytes_per_second=link)
+    pretraining = Run(
+        model=BertConfig.of_size(*SIZES[model]),
+        phases=[replace(phase, batch_size=batch_size) for phase in PAPER_PHASES],
+        steps=steps,
+        words=parse_words(text),
+    )
+    cost = plan(pretraining, machine, accelerators, reduce_dtype=reduce_dtype)
+    limit = bottleneck(cost, cores_per_host=machine.cores_per_host)
+    facts = {
+        "one reaches": f"{machine.teraflops_per_second:,.1f} TFLOP/s ({machine.source})",
+        "tokens": f"{cost.tokens:.3g} in {steps:,.0f} steps: {cost.epochs:,.1f} epochs",
+        "time": f"{cost.hours:,.1f} hours, {accelerators * cost.hours:,.0f} device hours",
+        "a step": f"{cost.compute_seconds:.3g} s, and {cost.waiting_seconds:.3g} s waiting for gradients",
+        "network": f"{cost.network_bytes / 1e9:.3g} GB per step, in and out of each host",
+        "storage": f"{cost.dataset_bytes / 1e9:,.1f} GB data set, {cost.checkpoint_bytes / 1e9:,.1f} GB checkpoint",
+        "loader": f"{cost.loader_cores:.2g} cores of each host",
+        "limited by": limit,
+    }
+    lines = [f"{model}, {cost.parameters / 1e6:,.1f} million weights, on {accelerators:,} {device}"]
+    lines += [f"  {name:<15} {fact}" for name, fact in facts.items()]
+    flags.print(asdict(cost) | {"limited_by": limit}, "\n".join(lines))

@@ -45,11 +45,7 @@ class Study:
     """The part of the paper that the study reproduces."""
 
     def config(self, variant: str, seed: int, data: Path | None) -> PretrainConfig:
-        """Return the settings of a run.
-
-        Raises:
-            InputError: one of them is wrong, or there are no data.
-        """
+        """Return the settings of a run."""
         if data is None:
             remedy = f"The variant {variant} is pre-trained on it"
             raise InputError("the flag --data is missing", remedy=remedy)
@@ -66,11 +62,7 @@ class Study:
         return configuration.resolve(PretrainConfig, model_defaults(table), table, where=where)
 
     def encoder(self, variant: str) -> str | None:
-        """Return the `model_type` of the encoder of a variant; None is BERT.
-
-        Raises:
-            InputError: there is no such encoder.
-        """
+        """Return the `model_type` of the encoder of a variant; None is BERT."""
         model_type = self.variants[variant].get(_ENCODER)
         if model_type is not None and model_type not in encoders():
             remedy = did_you_mean(model_type, sorted(encoders()))
@@ -91,11 +83,7 @@ class Study:
         return {name: f"{task.task}, {task.metric}" for name, task in self.read_tasks().items()}
 
     def read_tasks(self) -> dict[str, StudyTask]:
-        """Return the tasks by name.
-
-        Raises:
-            InputError: one is wrong.
-        """
+        """Return the tasks by name."""
         return {name: StudyTask.read(table, where=f"the task {name}") for name, table in self.tasks.items()}
 
 
@@ -104,9 +92,6 @@ def read_study(path: Path, overrides: Sequence[str] = ()) -> Study:
 
     Args:
         overrides: settings of every run, as in "budget_seconds=600"; those of a variant win over them.
-
-    Raises:
-        InputError: a key is unknown or missing, an override sets the seed or data, or the base is not a variant.
     """
     table = configuration.read_toml(path)
     types = {**_REQUIRED, **_OPTIONAL}
@@ -128,12 +113,8 @@ def read_study(path: Path, overrides: Sequence[str] = ()) -> Study:
 
 
 def check_study(study: Study, where: Path) -> None:
-    """Refuse a study that cannot be run.
-
-    Raises:
-        InputError: seeds, names or origins are wrong, or the base is not a variant.
-    """
-    for problem in _problems(study):
+    """Refuse a study that cannot be run."""
+    if (problem := next(_problems(study), None)) is not None:
         raise InputError(problem, where=where)
     study.read_tasks()
 
@@ -146,34 +127,23 @@ def _problems(study: Study) -> Iterator[str]:
         yield "points must be at least 1"
     if study.base not in study.variants:
         yield f"base {study.base!r} is not a variant"
-    if taken := [key for key in _OF_THE_COMMAND if key in study.settings]:
-        yield f"settings have {taken[0]}, which the study or its command sets"
+    for kind, tables in (("variant", study.variants), ("task", study.tasks)):
+        for name, table in tables.items():
+            if not _NAME.fullmatch(name) or not isinstance(table, dict):
+                yield f"the {kind} {name!r} must be a table, named with letters, digits and -"
+    for name, settings in (("settings", study.settings), *study.variants.items()):
+        if taken := [key for key in _OF_THE_COMMAND if key in settings]:
+            yield f"{name} sets {taken[0]}, which the study or its command sets"
     above: list[str] = []
     for name, variant in study.variants.items():
-        if not _NAME.fullmatch(name):
-            yield f"the variant {name!r} must be named with letters, digits and -"
-        if not isinstance(variant, dict):
-            yield f"the variant {name} must be a table of settings"
-        if any(key in variant for key in _OF_THE_COMMAND):
-            yield f"the variant {name} sets seed or data, which all variants share"
         if (origin := study.origin(name)) is None:
             above.append(name)
-        else:
-            yield from (
-                f"the variant {name}{problem}" for problem in _origin_problems(*origin, variant, above)
-            )
-    for name, task in study.tasks.items():
-        if not _NAME.fullmatch(name) or not isinstance(task, dict):
-            yield f"the task {name!r} must be a table, named with letters, digits and -"
-
-
-def _origin_problems(
-    kind: OriginKind, sources: tuple[str, ...], variant: Mapping[str, Any], above: Sequence[str]
-) -> Iterator[str]:
-    if len(variant) > 1:
-        yield f" is not pre-trained and can have only {kind}"
-    count = 2 if kind == "concatenates" else 1
-    if len(sources) != count or not all(isinstance(source, str) for source in sources):
-        yield f": {kind} needs {count} names"
-    if kind != "checkpoint" and (unknown := [source for source in sources if source not in above]):
-        yield f": {unknown[0]!r} is not a pre-trained variant above it"
+            continue
+        kind, sources = origin
+        count = 2 if kind == "concatenates" else 1
+        is_known = all(
+            isinstance(source, str) if kind == "checkpoint" else source in above for source in sources
+        )
+        if len(variant) > 1 or len(sources) != count or not is_known:
+            names = "a path" if kind == "checkpoint" else f"{count} pre-trained above it"
+            yield f"the variant {name} must have {kind} alone, with {names}"

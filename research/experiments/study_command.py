@@ -59,17 +59,13 @@ def run(
     flags.print({"record": str(record)}, f"wrote {record}")
 
 
-def parse_tasks_data(arguments: Sequence[str], flag: str = "--tasks-data") -> dict[str, Path]:
-    """Return the path of each name.
-
-    Raises:
-        InputError: an argument is not NAME=PATH, or its path does not exist.
-    """
+def parse_tasks_data(arguments: Sequence[str]) -> dict[str, Path]:
+    """Return the path of each name."""
     paths = {}
     for argument in arguments:
         name, equals, path = argument.partition("=")
         if not name or not equals:
-            raise InputError(f"cannot read {argument!r}", where=flag, remedy="Write NAME=PATH")
+            raise InputError(f"cannot read {argument!r}", where="--tasks-data", remedy="Write NAME=PATH")
         if not Path(path).exists():
             raise InputError("no such file or directory", where=path)
         paths[name] = Path(path)

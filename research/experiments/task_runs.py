@@ -48,11 +48,7 @@ class StudyTask:
 
     @classmethod
     def read(cls, table: Mapping[str, Any], *, where: str) -> "StudyTask":
-        """Read a table of a study.
-
-        Raises:
-            InputError: the task is unknown, or a value has a wrong type.
-        """
+        """Read a table of a study."""
         settings = deepcopy(dict(table))
         name = settings.pop("task", None)
         if name == "feature-tagging":
@@ -63,11 +59,9 @@ class StudyTask:
         scale = settings.pop("scale", 100)
         if not isinstance(data, str) or not isinstance(metric, str) or not isinstance(scale, int | float):
             raise InputError("data and metric must be names, and scale a number", where=where)
-        for key in ("model", "train", "dev", "seed", "best_metric"):
+        for key in ("model", "train", "dev", "seed", "best_metric", "grid"):
             if key in settings:
                 raise InputError(f"sets {key}, which the study sets", where=where)
-        if "grid" in settings:
-            raise InputError("has a grid: give one setting", where=where)
         return cls(task.name, data, metric, float(scale), settings)
 
 
@@ -88,11 +82,7 @@ class TaskRun:
         return (self.directory / SCORES).exists()
 
     def config(self, model: Path, seed: int) -> tuple[Task, FinetuneConfig]:
-        """Return task and settings for an encoder.
-
-        Raises:
-            InputError: one of them is wrong.
-        """
+        """Return task and settings for an encoder."""
         table = {
             **deepcopy(dict(self.task.settings)),
             "model": str(model),
@@ -112,9 +102,6 @@ class TaskRun:
         Args:
             encoder: the checkpoint to fine-tune; None if it does not exist yet, or is combined from others.
             positions: maximum sequence length of the encoder, if it is known before the encoder exists.
-
-        Raises:
-            InputError: the settings are wrong or other ones.
         """
         task, config = self.config(encoder or self.directory, seed)
         selection_metric(task, config.best_metric)
@@ -148,12 +135,7 @@ class TaskRun:
             raise InputError("was run with other settings", where=self.directory, remedy=remedy)
 
     def fine_tune(self, model: Path, seed: int, progress: Progress) -> None:
-        """Fine-tune and score an encoder, or continue with that.
-
-        Raises:
-            InputError: the data or a setting is wrong, or it was started with other settings.
-            Interrupted: SIGINT or SIGTERM arrived; the same call continues.
-        """
+        """Fine-tune and score an encoder, or continue with that."""
         self.check(model, seed)
         if (settings := self.directory / artifacts.RUN_CONFIG).exists():
             started_task, started = load_finetuning(settings)
@@ -179,11 +161,7 @@ class TaskRun:
             remove_checkpoints(run)
 
     def results(self) -> list[dict[str, Any]]:
-        """Return the scores of each seed.
-
-        Raises:
-            InputError: the task has no such score, or only the best of several seeds is left.
-        """
+        """Return the scores of each seed."""
         if self.task.settings.get("seeds", 1) == 1:
             results = [json.loads((self.directory / SCORES).read_text("utf-8"))]
         elif (file := self.directory / TRIALS).exists():

@@ -35,9 +35,6 @@ def estimate_times(
 
     Returns:
         By variant, the seconds of pre-training and of fine-tuning that are left, over all seeds.
-
-    Raises:
-        InputError: the data set, data of a task or a setting is wrong.
     """
     timer = _Timer(runs, data, progress)
     times = dict.fromkeys((run.variant for run in runs), (0.0, 0.0))

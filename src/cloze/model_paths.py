@@ -54,12 +54,12 @@ def find_model_directory(path: Path | str, files: HubFiles = "model", *, commit:
     is_name = path.parts == (path.name,)
     bundled = {file.parent.name: file.parent for file in _BUNDLED_MODELS.glob("*/config.json")}
     is_local = is_local or path.exists() or len(path.parts) > 2
-    found = path if is_local or not (is_name or is_repo(name)) else bundled.get(name)
-    if found is not None:
+    directory = path if is_local or not (is_name or is_repo(name)) else bundled.get(name)
+    if directory is not None:
         if commit is not None:
             what = f"is not a model of the Hub, and has no commit {commit}"
             raise InputError(what, where=path, remedy="Leave the commit out of the settings")
-        return found
+        return directory
     cached = find_cached(HubName(name, commit)) if is_repo(name) else None
     if cached is None and is_name:
         what = "no such file, directory or bundled model"

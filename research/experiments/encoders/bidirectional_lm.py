@@ -4,7 +4,7 @@ Shapes: T tokens in the packed batch, B sequences, D hidden: half of it is each 
 """
 
 from dataclasses import asdict, dataclass
-from typing import ClassVar, NoReturn
+from typing import ClassVar
 
 import torch
 
@@ -70,11 +70,7 @@ class BidirectionalLM(Encoder):
 
     @classmethod
     def of(cls, left: Encoder, right: Encoder) -> "BidirectionalLM":
-        """Combine an encoder that attends to the left with one that attends to the right.
-
-        Raises:
-            InputError: they attend otherwise, or differ in architecture.
-        """
+        """Combine an encoder that attends to the left with one that attends to the right."""
         config = BidirectionalLMConfig.doubled(left.config)
         for which, actual, wanted in (
             ("first", left.config, config.half("left")),
@@ -93,16 +89,6 @@ class BidirectionalLM(Encoder):
     def hidden_matrices(self) -> list[HiddenMatrix]:
         """Return the matrices of the layers of both encoders."""
         return [*self.left.hidden_matrices(), *self.right.hidden_matrices()]
-
-    @property
-    def embeddings(self) -> NoReturn:
-        """Refuse, since each encoder has an embedding table.
-
-        Raises:
-            InputError: always.
-        """
-        what = "there are two embedding tables instead of one"
-        raise InputError(what, where="two concatenated encoders", remedy="Use a layer, from 1 on")
 
     def encode(self, batch: PackedBatch, *, output_hidden_states: bool = False) -> EncoderOutput:
         """Encode packed sequences, as `BertModel` does."""

@@ -11,7 +11,6 @@ from benchmarks.commands import BENCHMARKS
 from benchmarks.harness import (
     Check,
     Contestant,
-    FinishedParts,
     Limit,
     Result,
     TimedBenchmark,
@@ -120,9 +119,6 @@ def test_contestants_that_disagree_cannot_be_compared():
     assert "DISAGREE" in apart.text
     with pytest.raises(RunError, match=r"benchmarks example: loss: 0\.5 apart"):
         apart.require_agreement()
-
-
-def test_not_a_number_is_no_agreement():
     assert not Check("loss", float("nan"), 1.0).holds
 
 
@@ -134,15 +130,6 @@ def test_record(tmp_path: Path):
     assert describe(tmp_path / "record").kind == "record"
     with pytest.raises(InputError, match="already exists"):
         compare().write(tmp_path / "record")
-
-
-def test_finished_parts_are_kept(tmp_path: Path):
-    parts = FinishedParts(tmp_path, {"size": 3})
-    assert parts.get("one", lambda: {"seconds": 2}) == {"seconds": 2}
-    again = FinishedParts(tmp_path, {"size": 3})
-    assert again.get("one", lambda: pytest.fail("measured again")) == {"seconds": 2}
-    with pytest.raises(InputError, match="with other settings"):
-        FinishedParts(tmp_path, {"size": 4})
 
 
 def test_a_peer_that_is_not_installed(monkeypatch):

@@ -6,7 +6,6 @@ from functools import partial
 import pytest
 import torch
 
-from benchmarks import finetune
 from benchmarks.__main__ import main
 from benchmarks.transformers_trainer import build_padded_model
 from cloze.data.batch import collate
@@ -92,32 +91,6 @@ def test_all_contestants_are_fine_tuned_and_scored(model, kind, request, tmp_pat
     assert all(outcome["seconds_per_epoch"] > 0 for outcome in record["outcomes"])
     assert set(record["differences"]) == set(peers.split(","))
     assert all(check["holds"] for check in record["checks"])
-    assert not (tmp_path / "record.bench-parts").exists()
-
-
-@pytest.mark.slow
-def test_a_benchmark_continues_after_a_stop(model, classification, tmp_path, monkeypatch, capsys):
-    done = []
-
-    def fine_tune(name, prepared, config):
-        if len(done) == 3:
-            raise KeyboardInterrupt
-        done.append((name, config.seed))
-        return finetune.Outcome(name, config.seed, 0.5 + len(done), {}, 1.0)
-
-    monkeypatch.setattr(finetune, "fine_tune", fine_tune)
-    assert bench(model, classification, "-o", str(tmp_path / "record")) == 130
-    assert not (tmp_path / "record").exists()
-    capsys.readouterr()
-    assert bench(model, classification, "-o", str(tmp_path / "record"), "--set", "epochs=3") == 2
-    assert "other settings" in capsys.readouterr().err
-    before = list(done)
-    last = lambda name, prepared, config: finetune.Outcome(name, config.seed, 9.0, {}, 1.0)  # noqa: E731
-    monkeypatch.setattr(finetune, "fine_tune", last)
-    assert bench(model, classification, "-o", str(tmp_path / "record")) == 0
-    record = json.loads((tmp_path / "record" / "record.json").read_text())
-    assert before == [("cloze", 12345), ("transformers", 12345), ("transformers", 12346)]
-    assert sorted(outcome["score"] for outcome in record["outcomes"]) == [1.5, 2.5, 3.5, 9.0]
 
 
 def test_the_interval_of_a_difference():

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.http_load import Load, Second
-from benchmarks.serve import Memory, Serve, ServerFigures
+from benchmarks.serve import Load, Memory, Second, Serve, ServerFigures
 from cloze.errors import InputError, RunError
 
 STEADY = Load(70, 70, 70, {200: 140}, 3, 9, None, (Second(68, 7.0), Second(72, 9.0)))

@@ -7,10 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.corpus import BuildCorpus
-from benchmarks.text import compare_tokens, tokenizers_threads
-from benchmarks.tokenization import Tokenize
-from benchmarks.vocabulary import TrainVocabulary
+from benchmarks.text import BuildCorpus, Tokenize, TrainVocabulary, compare_tokens, tokenizers_threads
 from cloze.errors import InputError
 
 ONCE = {"rounds": 1, "min_seconds": 0.0}

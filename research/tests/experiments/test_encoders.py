@@ -10,13 +10,11 @@ import torch
 from cloze.artifacts import write_directory
 from cloze.data.batch import collate
 from cloze.errors import InputError
-from cloze.explorer.encoder_internals import input_embeddings
 from cloze.models.batch import to_device
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import KIND, load_model, save_model
 from cloze.models.config_file import load_config
 from cloze.models.heads import BertForQuestionAnswering
-from cloze.tokenization.tokenizer import Encoding
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from experiments.encoders.bidirectional_lm import BidirectionalLM
 from experiments.encoders.bilstm_on_top import BiLSTMOnBert
@@ -68,9 +66,6 @@ def test_bidirectional_lm_concatenates_two_encoders(tmp_path: Path) -> None:
     again = load_model(save(both, tmp_path / "both"))
     assert isinstance(again, BidirectionalLM)
     assert torch.equal(encode(again, IDS)[0], vectors)
-    encoding = Encoding([2, 17, 3], [0] * 3, [(0, 0)] * 3, ["[CLS]", "w12", "[SEP]"], [None, 0, None])
-    with pytest.raises(InputError, match="there are two embedding tables"):
-        input_embeddings(both, encoding)
     with pytest.raises(InputError, match="the first encoder attends to all, not left"):
         BidirectionalLM.of(encoder("all"), right)
     with pytest.raises(InputError, match="the second encoder attends to left, not right"):

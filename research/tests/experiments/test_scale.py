@@ -72,22 +72,15 @@ def test_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
     told = capsys.readouterr().out
     assert "400.0 TFLOP/s (given with --tflops)" in told
     assert "limited by" in told
-    for wrong in (["--text", "much"], ["--device", "abacus"], ["--accelerators", "300"]):
-        assert main(["plan", *wrong]) == 2
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--steps", "nan"], "--steps: nan is not above 0"),
-        (["--network", "0"], "--network: 0.0 is not above 0"),
-    ],
-)
-def test_plan_refuses_amounts_that_are_not_positive(
-    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["plan", *flags]) == 2
-    assert message in capsys.readouterr().err
+    for flag, wrong in {
+        "text": "much",
+        "device": "abacus",
+        "accelerators": "300",
+        "steps": "nan",
+        "network": "0",
+    }.items():
+        assert main(["plan", f"--{flag}", wrong]) == 2
+        assert f"--{flag}: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [[], ["study"], ["plan"]], ids=" ".join)

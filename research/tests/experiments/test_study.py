@@ -224,16 +224,13 @@ def test_other_runs_are_made_after_a_failure(
 
 
 @pytest.mark.slow
-def test_a_run_with_other_settings_is_refused(done: Path, nano: Path) -> None:
+def test_other_settings_and_other_data_are_refused(done: Path, nano: Path, tmp_path: Path) -> None:
     nano.write_text(NANO.replace("learning_rate = 1e-2", "learning_rate = 2e-2"))
     with pytest.raises(InputError, match=r"muon/seed-4: was run with other settings"):
         run_study(read_study(nano), data_of(done), done)
-
-
-@pytest.mark.slow
-def test_data_are_identified_by_their_content(done: Path, nano: Path, tmp_path: Path) -> None:
+    nano.write_text(NANO + "\n[settings.checkpoints]\nkeep_newest = 1\n")  # which change no weights
     shutil.copytree(data_of(done), tmp_path / "same")
-    run_study(read_study(nano), tmp_path / "same", done)
+    assert all(run.is_finished for run in plan_study(read_study(nano), tmp_path / "same", done))
     manifest = tmp_path / "same/manifest.json"
     manifest.write_text(manifest.read_text().replace('"sha256": "', '"sha256": "0', 1))
     with pytest.raises(InputError, match=r"plain/seed-4: was run with other data"):
@@ -277,12 +274,9 @@ def test_a_study_from_a_checkpoint_can_be_run_again(data: Path, nano: Path, tmp_
         plan_study(read_study(nano), data, tmp_path / "out")
 
 
-def test_overrides_cannot_set_the_seed(nano: Path) -> None:
+def test_a_wrong_setting_is_found_before_anything_is_run(nano: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--set: sets seed, which a study or its command sets"):
         read_study(nano, ["seed=3"])
-
-
-def test_a_wrong_setting_is_found_before_anything_is_run(nano: Path, data: Path, tmp_path: Path) -> None:
     nano.write_text(NANO.replace("next_sentence = false", "next_sentense = false"))
     with pytest.raises(InputError, match=r"the variant no-pairs: unknown key pairs\.next_sentense"):
         run_study(read_study(nano), data, tmp_path / "out")
@@ -295,9 +289,3 @@ def test_every_bundled_study_can_be_planned(path: Path, tmp_path: Path) -> None:
     runs = plan_study(made, tmp_path / "data", tmp_path / "out")
     made_here = [name for name in made.variants if made.origin(name) is None]  # the others want tasks
     assert len(runs) == len(made_here) * len(made.seeds)
-
-
-@pytest.mark.slow
-def test_saving_more_often_does_not_change_a_run(done: Path, nano: Path) -> None:
-    nano.write_text(NANO + "\n[settings.checkpoints]\nkeep_newest = 1\n")
-    assert all(run.is_finished for run in plan_study(read_study(nano), data_of(done), done))
