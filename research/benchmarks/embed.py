@@ -298,4 +298,5 @@ def _compare(peer: str, ours: Vectors, theirs: Vectors, tolerance: float) -> Che
 def _cosines(ours: Vectors, theirs: Vectors) -> npt.NDArray[np.float64]:
     exact = (vectors.astype(np.float64) for vectors in (ours, theirs))
     one, other = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in exact)
-    return (one * other).sum(1)
+    cosines: npt.NDArray[np.float64] = (one * other).sum(1)
+    return cosines

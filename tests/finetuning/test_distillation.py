@@ -288,8 +288,9 @@ def test_teachers_that_are_missing_untrained_or_read_other_tokens(
     message = refused(save_teacher(LABELED, tokenizer=other))
     assert f"has another vocabulary than the student, {config.model}, or lowercases otherwise" in message
     teacher = save_teacher(LABELED)
-    long = replace(with_teacher(config, teacher), max_seq_length=1000, micro_batch_tokens=1000)
-    with pytest.raises(InputError, match=r"max_seq_length 1000, the teacher takes \d+ tokens"):
+    length = load_config(teacher).max_position_embeddings + 1
+    long = replace(with_teacher(config, teacher), max_seq_length=length, micro_batch_tokens=1000)
+    with pytest.raises(InputError, match=rf"max_seq_length {length}, the teacher takes {length - 1} tokens"):
         load_teacher(LABELED, long, teacher, tokenizer)
 
 

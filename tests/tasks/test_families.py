@@ -231,6 +231,8 @@ def test_scale_is_that_of_the_training_data_by_default():
     assert [task.answer.target(example.gold) for example in examples] == [0.0, 1.0, 0.5]
     assert task.answer.decode(examples[0], [], [np.array([1.2], np.float32)]) == pytest.approx(9.0)
     assert task_of("regression", maximum=17.0).fit(examples).answer.target(examples[1].gold) == 0.5
+    assert (similarity := task_of("stsb").answer).scale == (0.0, 5.0)
+    assert task.answer.teacher_rows(np.array([0.5], np.float32), similarity).item() == pytest.approx(0.55)
 
 
 def test_questions_with_different_numbers_of_choices_share_a_batch(build_encoder, tokenizer):

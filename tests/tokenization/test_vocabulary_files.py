@@ -71,6 +71,12 @@ def test_a_line_that_no_embedding_belongs_to_is_left_out(tmp_path):
         assert load_tokenizer(tmp_path).tokens == (*SPECIAL_TOKENS, "good", "bad")
 
 
+def test_missing_tokens_are_warned_of(tmp_path):
+    write(tmp_path, [*SPECIAL_TOKENS, *WORDS], embeddings=99)
+    with pytest.warns(UserWarning, match="the model has 99 embeddings: is the vocabulary complete"):
+        load_tokenizer(tmp_path)
+
+
 def test_lines_that_may_or_may_not_have_an_embedding_are_refused(tmp_path):
     tokens = [*SPECIAL_TOKENS, "good", "", "bad", "", "end"]
     for embeddings in (9, 7):

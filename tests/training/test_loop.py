@@ -512,13 +512,13 @@ def test_every_evaluation_is_made(tmp_path):
 
 
 class TickingClock:
-    """A clock that advances by a millisecond with each reading."""
+    """A clock that advances by the same time with each reading."""
 
-    def __init__(self) -> None:
-        self.seconds = 0.0
+    def __init__(self, tick: float = 0.001) -> None:
+        self.seconds, self.tick = 0.0, tick
 
     def __call__(self) -> float:
-        self.seconds += 0.001
+        self.seconds += self.tick
         return self.seconds
 
 
@@ -553,6 +553,8 @@ def test_the_bar_of_a_budget_that_ended_counts_the_steps_that_ran(tmp_path, caps
     ran = rows(tmp_path)[-1]["step"]
     assert 0 < ran < 5000
     assert f"training: {ran}/5,000 steps" in capsys.readouterr().err
+    _train(tmp_path / "timed", budget=Budget(seconds=9), progress=Progress(clock=TickingClock(0.02)))
+    assert "training: 9/9 seconds" in capsys.readouterr().err
 
 
 def test_the_bar_says_when_the_model_is_evaluated(tmp_path):

@@ -30,7 +30,7 @@ def with_initial_architecture(config: PretrainConfig, checkpoint: Path | None) -
     if checkpoint is not None:
         model = config.model.with_architecture(load_config(checkpoint))
         name = name_of_snapshot(checkpoint)
-        return replace(config, init_commit=name and name.revision, model=model)
+        return replace(config, init_commit=None if name is None else name.revision, model=model)
     if config.model.size is None:  # TOML has no None
         return replace(config, model=config.model.with_architecture(config.model.encoder(vocab_size=1)))
     return config

@@ -71,28 +71,31 @@ def test_duplicate_documents_are_dropped(tmp_path, vocabulary, config, capsys):
     repeats = summary.duplicate_documents
     assert (repeats.dropped, repeats.kept, repeats.tokens) == (3, 0, (4 + 8 + 4) * 11)
     assert summary.duplicate_paragraphs.dropped == 0
-    assert "dropped 3 duplicate documents (176 tokens)" in capsys.readouterr().err
+    notes = capsys.readouterr().err
+    assert "dropped 3 duplicate documents (176 tokens)" in notes
+    assert " bytes documents 6 tokens 352 " in notes
 
 
 def test_duplicate_paragraphs_are_dropped(tmp_path, vocabulary, config):
-    short = "W1 w2 w3 w4 w5 w6."
+    short, long = (f"{first}{' w2' * 32}." for first in ("W1", "W10"))  # of 99 and 100 characters
     text = write(
         tmp_path / "text",
         document(1, 2) + short,
         "",
         paragraph(3) + "\n" + short + "\n" + paragraph(2) + "\n" + paragraph(4) + "\n" + paragraph(3) + "\n",
         document(2, 1),  # nothing of it is left
-        document(5),
+        document(5) + long + "\n" + long,
     )
     once = write(
-        tmp_path / "once", document(1, 2) + short, "", document(3) + short + "\n" + document(4), document(5)
+        *(tmp_path / "once", document(1, 2) + short, "", document(3) + short + "\n" + document(4)),
+        document(5) + long,
     )
     build_dataset([once], vocabulary, tmp_path / "expected", config)
     summary = build_dataset([text], vocabulary, tmp_path / "data", config)
     assert rows(tmp_path / "data") == rows(tmp_path / "expected")
     assert (summary.documents, summary.empty_documents) == (3, 1)
     repeats = summary.duplicate_paragraphs
-    assert (repeats.dropped, repeats.kept, repeats.tokens) == (4, 0, 4 * 44)
+    assert (repeats.dropped, repeats.kept, repeats.tokens) == (5, 0, 4 * 44 + 34)
     assert summary.duplicate_documents.dropped == 0
 
 
