@@ -1,5 +1,6 @@
 """Comparisons of runs in tests: rows of the log, weights, bits."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from cloze.tasks.task import Task
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.model_card import CardInfo
-from cloze.training.plan import RunPlan
 
 
 def pretrain(config: PretrainConfig, run: Path, **options: Any) -> dict[str, float]:
@@ -43,12 +43,9 @@ def resume_finetuning(run: Path, **options: Any) -> dict[str, Any]:
     return cloze.finetune(output=run, resume=True, **options).report
 
 
-def validate(task: Task, config: FinetuneConfig, **options: Any) -> dict[str, Any]:
-    return finetuning.validate(task, config, progress=SILENT, **options)
-
-
-def plan_finetuning(task: Task, config: FinetuneConfig, **options: Any) -> RunPlan:
-    return finetuning.plan_finetuning(task, config, **options)
+validate = partial(finetuning.validate, progress=SILENT)
+plan_finetuning = finetuning.plan_finetuning
+CARD = CardInfo()
 
 
 CARD, CPU = CardInfo(), DistributedContext(torch.device("cpu"))

@@ -154,13 +154,6 @@ def test_directory_that_appears_meanwhile_is_not_replaced(tmp_path):
     assert os.listdir(tmp_path) == ["out"]
 
 
-@pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="there is no such device")
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_device_is_not_replaced(overwrite):
-    with pytest.raises(InputError, match="not a regular file"):
-        artifacts.check_output_path(Path("/dev/null"), overwrite=overwrite, directory=False)
-
-
 def test_other_directories_are_never_deleted(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
@@ -169,6 +162,10 @@ def test_other_directories_are_never_deleted(tmp_path):
     with pytest.raises(InputError, match="is a file"):
         _write(tmp_path / "thesis" / "chapter.txt", overwrite=True)
     assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
+    os.mkfifo(tmp_path / "pipe")
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match="not a regular file"):
+            artifacts.check_output_path(tmp_path / "pipe", overwrite=overwrite, directory=False)
 
 
 @pytest.mark.protected

@@ -54,35 +54,6 @@ def test_existing_paths_take_precedence_over_the_name(tmp_path, monkeypatch):
     assert find_model_directory("cloze-mini") == Path("cloze-mini")
 
 
-TEXT = "The sun rose. The birds began to sing.\n\nThe sun rose. The birds began to sing again in the trees.\n"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["fill", "-m", "cloze-mini", "She closed the [MASK] behind her."],
-        ["next", "-m", "cloze-mini", "She knocked at the door.", "It was opened by an old woman."],
-        ["embed", "-m", "cloze-mini", "text.txt", "-o", "vectors.parquet"],
-        ["attention", "-m", "cloze-mini", "The sun rose.", "-o", "attention.html"],
-        ["info", "cloze-mini"],
-        ["corpus", "text.txt", "--vocabulary", "cloze-mini", "-o", "data", "--workers", "1"],
-        ["vocab", "inspect", "cloze-mini", "text.txt"],
-        ["evaluate", "fill", "-m", "cloze-mini", "-d", "cloze.tsv"],
-        ["finetune", "classification", "-m", "cloze-mini", "-d", "rows.tsv", "-o", "run", "--epochs", "1"],
-        ["embed", "-m", "cloze-mini-sentences", "text.txt", "-o", "vectors.parquet"],
-        ["info", "cloze-mini-sentences"],
-    ],
-    ids=lambda command: " ".join(command[:2]),
-)
-def test_commands_accept_the_name(command, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("text.txt").write_text(TEXT, "utf-8")
-    Path("cloze.tsv").write_text("text\tanswer\nThe sun [MASK].\trose\n", "utf-8")
-    Path("rows.tsv").write_text("text\tlabel\n" + "good\tyes\nbad\tno\n" * 10, "utf-8")
-    assert main(command) == 0
-
-
 @pytest.mark.slow
 @pytest.mark.protected
 def test_transformers_gives_the_same_probabilities():

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from cloze import artifacts
 from cloze.cli import main
 from cloze.remote_files import list_files, open_url, remote_size, remote_version
 from hub_server import Hub
@@ -41,20 +40,6 @@ def test_files_are_listed_read_and_versioned(hub, commit):
     with open_url(f"hf://datasets/ardent/films@{commit}/train.tsv") as stream:
         assert stream.read() == TABLE.encode()
     assert remote_version(f"{URL}/train.tsv") != remote_version(f"{URL}/README.md")
-
-
-@pytest.mark.slow
-def test_a_data_set_of_the_hub_equals_one_of_local_files(hub, commit, tmp_path):
-    folder = tmp_path / "texts"
-    folder.mkdir()
-    for name, data in hub.datasets["ardent/films"].commits[commit].items():
-        if name.startswith("texts/"):
-            (tmp_path / name).write_bytes(data)
-    for source, output in ((f"{URL}/texts", "theirs"), (str(folder), "mine")):
-        assert build(source, tmp_path / output) == 0
-    files = artifacts.verify(tmp_path / "mine").files
-    for name, record in artifacts.verify(tmp_path / "theirs").files.items():
-        assert name == "report.json" or files[name] == record  # which contains the names of the inputs
 
 
 def test_labeled_data_of_the_hub(hub, commit, tmp_path, capsys):
