@@ -22,9 +22,11 @@ from benchmarks.harness import (
     TimedFunction,
     Timing,
     describe_busy,
+    describe_machine,
+    matrix_product_rate,
     repeat,
+    synchronize,
 )
-from benchmarks.machine import describe_machine, matrix_product_rate, synchronize
 from benchmarks.sentence_peers import (
     INT8_TOLERANCE,
     PEERS,

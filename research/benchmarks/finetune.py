@@ -13,8 +13,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 import torch
 from torch import nn
 
-from benchmarks.harness import Check, Peers, Result, TimedBenchmark, Timing
-from benchmarks.machine import describe_machine, dtype_name
+from benchmarks.harness import Check, Peers, Result, TimedBenchmark, Timing, describe_machine, dtype_name
 from benchmarks.transformers_trainer import build_padded_model, train_with_trainer
 from cloze.api.settings import finetuning_layers, resolve_finetuning
 from cloze.choices import Precision

@@ -12,8 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 from benchmarks.embed import Embed, Latency, describe_cosines
 from benchmarks.finetune import Finetune
-from benchmarks.harness import Benchmark, Result, Timing, describe_side, heading
-from benchmarks.machine import describe_machine
+from benchmarks.harness import Benchmark, Result, Timing, describe_machine, describe_side, heading
 from benchmarks.serve import Client, server, text_of_length
 from benchmarks.start import Start
 from cloze.cli.options import Flag

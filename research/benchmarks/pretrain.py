@@ -22,11 +22,14 @@ from benchmarks.harness import (
     Peers,
     Result,
     TimedBenchmark,
+    describe_machine,
+    dtype_name,
     import_peer,
+    matrix_product_rate,
     repeat,
+    synchronize,
 )
-from benchmarks.machine import describe_machine, dtype_name, matrix_product_rate, synchronize
-from benchmarks.padding import IGNORED, pad, pad_rows, token_labels
+from benchmarks.transformers_trainer import IGNORED, pad, pad_rows, token_labels
 from cloze.choices import Precision
 from cloze.data.batch import DataPosition, PretrainingBatch
 from cloze.data.dataset import Dataset, Documents
@@ -56,7 +59,6 @@ _PADDED = "BertForPreTraining on the batch padded to its longest, labels -100, s
 _SORTED = "the same in micro-batches of similar lengths, each padded to its longest"
 _PEERS: Mapping[str, tuple[str, Mapping[str, bool]]] = {
     "transformers": (_PADDED, {}),
-    "transformers-float32": (f"{_PADDED}, in float32", {"float32": True}),
     "transformers-tuned": (_SORTED, {"sort": True}),
     "transformers-compiled": (f"{_SORTED}, with torch.compile", {"sort": True, "compiled": True}),
 }
@@ -71,7 +73,7 @@ class Pretrain(TimedBenchmark):
     peers_known: ClassVar[Collection[str]] = _PEERS
 
     vs: Peers = "transformers"
-    """Compared programs: transformers, transformers-float32, transformers-tuned, transformers-compiled."""
+    """Compared programs: transformers, transformers-tuned, transformers-compiled."""
     model: EncoderSize = "mini"
     """Size of the encoder."""
     batch: int = 32
@@ -297,7 +299,6 @@ def _build_transformers(
     batches: Sequence[PretrainingBatch],
     dtype: torch.dtype,
     *,
-    float32: bool = False,
     sort: bool = False,
     compiled: bool = False,
 ) -> _TransformersTrainer:
@@ -305,7 +306,6 @@ def _build_transformers(
 
     Args:
         batches: the step, similar lengths together.
-        float32: compute in float32 whatever `dtype` is.
         sort: use the same micro-batches as cloze, each padded to its longest sequence, instead of one batch.
     """
     transformers = import_peer("transformers")
@@ -323,7 +323,7 @@ def _build_transformers(
     on_device = [to_device(batch, device) for batch in batches]
     padded = [_pad(together) for together in ([[batch] for batch in on_device] if sort else [on_device])]
     runnable = torch.compile(theirs, dynamic=True) if compiled else theirs
-    return _TransformersTrainer(runnable, optimizer, torch.float32 if float32 else dtype, padded)
+    return _TransformersTrainer(runnable, optimizer, dtype, padded)
 
 
 def _pad(batches: Sequence[Any]) -> dict[str, Tensor]:

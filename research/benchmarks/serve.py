@@ -26,8 +26,7 @@ from urllib.request import urlopen
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.harness import Benchmark, Check, Result, heading
-from benchmarks.machine import describe_machine, resident_bytes
+from benchmarks.harness import Benchmark, Check, Result, describe_machine, heading, resident_bytes
 from cloze.errors import InputError, RunError
 from cloze.model_paths import resolve_checkpoint
 from cloze.process import usable_processors

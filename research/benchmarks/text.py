@@ -24,9 +24,10 @@ from benchmarks.harness import (
     TimedBenchmark,
     TimedFunction,
     import_peer,
+    in_new_process,
+    peak_bytes,
     repeat,
 )
-from benchmarks.machine import in_new_process, peak_bytes
 from cloze.api.vocabularies import load_tokenizer
 from cloze.cli.options import Flag
 from cloze.data.build.cleaning import STEPS, CleaningConfig

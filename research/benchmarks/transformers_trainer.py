@@ -1,20 +1,20 @@
 """Fine-tune with transformers as documented: its model with the same head, its Trainer, padded batches.
 
-Shapes: T tokens in the packed batch, B sequences, C classes.
+Shapes: T tokens in the packed batch, B sequences, L tokens of the longest, C classes.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.harness import import_peer
-from benchmarks.padding import IGNORED, pad, pad_rows, token_labels
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig
@@ -26,6 +26,32 @@ from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.predict import predict
 from cloze.tasks.task import Task
 from cloze.training.optimizer import Budget, build_optimizer, learning_rate_at, round_warmup
+
+IGNORED = -100
+"""transformers' label of positions without a loss."""
+
+
+def pad(*batches: PackedBatch) -> dict[str, Tensor]:
+    """Return the inputs of a model, [B, L], for all sequences of some batches."""
+    return {
+        "input_ids": pad_rows(batches, [batch.input_ids for batch in batches]),
+        "token_type_ids": pad_rows(batches, [batch.token_type_ids for batch in batches]),
+        "attention_mask": pad_rows(batches, [torch.ones_like(batch.input_ids) for batch in batches]),
+    }
+
+
+def pad_rows(batches: Sequence[PackedBatch], values: Sequence[Tensor], *, padding: int = 0) -> Tensor:
+    """Return values of the tokens of batches as [B, L]."""
+    rows = (
+        torch.split(values, batch.cu_seqlens.diff().tolist())
+        for batch, values in zip(batches, values, strict=True)
+    )
+    return pad_sequence(list(chain.from_iterable(rows)), batch_first=True, padding_value=padding)
+
+
+def token_labels(batch: PackedBatch, positions: Tensor, targets: Tensor) -> Tensor:
+    """Return the labels of all tokens of a packed batch, [T]; only those at some positions count."""
+    return torch.full_like(batch.input_ids, IGNORED).index_copy(0, positions, targets)
 
 
 class PaddedModel(nn.Module):

@@ -147,19 +147,16 @@ def resolve_workers(workers: AnyWorkers) -> Workers:
 
 
 def num_workers(workers: Workers) -> int:
-    """Return the number of calls that run at once."""
-    check_workers(workers)
-    return workers if isinstance(workers, int) else workers.num_workers
-
-
-def check_workers(workers: object) -> None:
-    """Raise InputError if `workers` is neither a positive number up to a maximum nor an executor."""
-    if isinstance(workers, bool) or not (isinstance(workers, int) or hasattr(workers, "num_workers")):
+    """Return the number of calls that run at once; refuse what is neither a number of processes nor a cluster."""
+    if isinstance(workers, RayCluster):
+        return workers.num_workers
+    if isinstance(workers, bool) or not isinstance(workers, int):
         remedy = "Give a number of processes, or a cluster"
         raise InputError(f"workers is {describe(workers)}", remedy=remedy)
-    if isinstance(workers, int) and not 1 <= workers <= _MAX_WORKERS:
+    if not 1 <= workers <= _MAX_WORKERS:
         what = f"{workers} is less than 1" if workers < 1 else f"more than {_MAX_WORKERS:,} processes"
         raise InputError(what, where="workers", remedy="Choose the number of cores")
+    return workers
 
 
 def map_ordered(
@@ -178,7 +175,7 @@ def map_unordered(
     this process, however it ends, and are stopped at the first error. `function` must be picklable: a top-level
     function or a `partial` of one.
     """
-    check_workers(workers)
+    num_workers(workers)
     if workers == 1:
         yield from map(function, items)
         return

@@ -17,9 +17,10 @@ from benchmarks.harness import (
     Timing,
     describe_busy,
     import_peer,
+    in_new_process,
+    peak_bytes,
     split_names,
 )
-from benchmarks.machine import in_new_process, peak_bytes
 from cloze.errors import InputError, RunError
 from cloze.reports.describe import describe
 from helpers import assert_help_is_complete

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any, Generic, TypeVar
 
 from cloze.errors import InputError
-from cloze.parallel_map import WorkerPlacement, Workers, check_workers
+from cloze.parallel_map import RayCluster, WorkerPlacement, Workers, num_workers
 from cloze.process import compute_threads, set_compute_threads, usable_processors
 
 Loaded = TypeVar("Loaded")
@@ -21,9 +21,9 @@ def place_workers(workers: Workers, device: str, *, items: int | None = None) ->
         device: cpu, cuda, mps or auto.
         items: number of large items, which use many threads each; None for many small ones.
     """
-    check_workers(workers)
-    if not isinstance(workers, int):
+    if isinstance(workers, RayCluster):
         return workers.with_resources(device, items=items)
+    num_workers(workers)
     if workers > 1 and device != "cpu" and (device != "auto" or find_spec("torch")):
         from cloze.training.precision import resolve_device  # imports torch
 
