@@ -151,26 +151,6 @@ def test_every_benchmark_checks_its_peers(name: str, capsys):
     assert "--vs: unknown name 'fairseq'" in capsys.readouterr().err
 
 
-def test_command(text, vocabulary, tmp_path, capsys):
-    output = tmp_path / "record"
-    arguments = [
-        "tokenize",
-        str(text),
-        "--vocab",
-        str(vocabulary),
-        "--rounds",
-        "1",
-        "--min-seconds",
-        "0",
-        "--quiet",
-    ]
-    assert main([*arguments, "-o", str(output), "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
-    assert record == json.loads((output / "record.json").read_text())
-    assert main([*arguments, "-o", str(output)]) == 2
-    assert "already exists" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_help_describes_every_flag(name: str, capsys):
     assert_help_is_complete(main, [name], f"python -m benchmarks {name}", capsys)
