@@ -49,11 +49,10 @@ def find_model_directory(path: Path | str, files: HubFiles = "model", *, commit:
         url = str(path).replace(":/", "://", 1).replace(":///", "://")
         what = "a model is a local directory or hf://org/name"
         raise InputError(what, where=url, remedy="Copy the files first")
-    is_local = str(path).startswith(("./", "../", "~"))
+    is_local = str(path).startswith(("./", "../", "~")) or Path(path).exists()
     name, path = str(Path(path)), Path(path)
     is_name = path.parts == (path.name,)
     bundled = {file.parent.name: file.parent for file in _BUNDLED_MODELS.glob("*/config.json")}
-    is_local = is_local or path.exists() or len(path.parts) > 2
     directory = path if is_local or not (is_name or is_repo(name)) else bundled.get(name)
     if directory is not None:
         if commit is not None:
