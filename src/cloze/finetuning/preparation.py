@@ -217,8 +217,6 @@ def prepare_data(
         distillation = replace(distillation, teacher_sha256=teacher.sha256)
     hub_name = name_of_snapshot(start)
     commit = None if hub_name is None else hub_name.revision
-    hub_name = name_of_snapshot(start)
-    commit = None if hub_name is None else hub_name.revision
     config = replace(config, model_commit=commit, data_sha256=digest, distillation=distillation)
     return PreparedData(
         task, config, hashes, data, tokenizer, start, context, metric, precision, head, teacher
