@@ -51,6 +51,13 @@ tokenization/sentences.py | _MAX_NUMBER_CHARACTERS = 5 | _MAX_NUMBER_CHARACTERS 
 data/shards.py | num_ids = max( | num_ids = min( | data/test_dataset
 serving/limits.py | batch_texts: int = 32 | batch_texts: int = 33 | docs/test_site
 hub.py | if status >= 500 | if status > 500 | test_hub
+process.py | quota > 0 and period | period | test_process
+tasks/answers/kind.py | factor * np | np | tasks/test_families
+training/run.py | now_used - used if | now_used if | training/test_loop
+data/build/part_files.py | total + record[name] | record[name] | data/build/test_finalize
+data/build/duplicates.py | CHARACTERS = 100 | CHARACTERS = 101 | data/build/test_finalize
+tokenization/loading.py | if not has_manifest: | if has_manifest: | tokenization/test_vocabulary_files
+finetuning/preparation.py | max_seq_length > positions | max_seq_length > positions + 1 | finetuning/test_distillation
 """
 
 

@@ -221,7 +221,7 @@ def test_the_kinds_of_annotations_are_checked_first(function: Callable[..., obje
             AnyWorkers.__origin__,
             [1, "ray", cloze.RayCluster()],
             [2.5],
-            "it is 2.5, a float. Give a whole number, an Executor, auto or ray.",
+            "it is 2.5, a float. Give a whole number, a RayCluster, auto or ray.",
         ),
         (str | cloze.Task, ["a", task_of("mrpc")], [5], "it is 5, an int. Give a text or a Task."),
         (Any, [5, None], [], ""),

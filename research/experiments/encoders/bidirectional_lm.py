@@ -72,15 +72,9 @@ class BidirectionalLM(Encoder):
     def of(cls, left: Encoder, right: Encoder) -> "BidirectionalLM":
         """Combine an encoder that attends to the left with one that attends to the right."""
         config = BidirectionalLMConfig.doubled(left.config)
-        for which, actual, wanted in (
-            ("first", left.config, config.half("left")),
-            ("second", right.config, config.half("right")),
-        ):
-            if actual != wanted:
-                what = f"the {which} encoder attends to {actual.attends_to}, not {wanted.attends_to}"
-                if actual.attends_to == wanted.attends_to:
-                    what = f"the {which} encoder differs in architecture from the first"
-                raise InputError(what, where="two concatenated encoders")
+        if (left.config, right.config) != (config.half("left"), config.half("right")):
+            what = "must be alike, but attend to the left and to the right"
+            raise InputError(what, where="two concatenated encoders")
         with torch.device("meta"):  # shapes only: the weights are those of the two
             both = cls(config)
         both.left, both.right = left, right

@@ -66,10 +66,9 @@ def test_bidirectional_lm_concatenates_two_encoders(tmp_path: Path) -> None:
     again = load_model(save(both, tmp_path / "both"))
     assert isinstance(again, BidirectionalLM)
     assert torch.equal(encode(again, IDS)[0], vectors)
-    with pytest.raises(InputError, match="the first encoder attends to all, not left"):
-        BidirectionalLM.of(encoder("all"), right)
-    with pytest.raises(InputError, match="the second encoder attends to left, not right"):
-        BidirectionalLM.of(left, left)
+    for wrong in ((encoder("all"), right), (left, left)):
+        with pytest.raises(InputError, match="must be alike, but attend to the left and to the right"):
+            BidirectionalLM.of(*wrong)
 
 
 def test_bilstm_on_a_causal_encoder_sees_both_sides(tmp_path: Path) -> None:
