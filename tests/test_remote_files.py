@@ -2,7 +2,6 @@
 
 import lzma
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,8 +120,11 @@ def test_files_that_cloze_did_not_write_are_not_replaced(bucket, tmp_path, overw
     what = "contains an incomplete upload or files that cloze did not write, so nothing is replaced"
     with pytest.raises(InputError, match=f"s3://library/others: {what}"):
         upload_directory(directory, "s3://library/others", overwrite=overwrite)
-    with pytest.raises(InputError, match=what):
-        write_directory_to("s3://library/others", print, overwrite=overwrite)
+    with (
+        pytest.raises(InputError, match=what),
+        write_directory_to("s3://library/others", overwrite=overwrite),
+    ):
+        pass
     with pytest.raises(InputError, match="is a file, not a directory"):
         upload_directory(directory, "s3://library/others/part-1", overwrite=overwrite)
     assert bucket.cat_file("library/others/part-1") == b"of somebody else"
@@ -147,10 +149,11 @@ def fail_after(calls: int, function: Any) -> Any:
 def test_failed_upload_names_the_staged_directory(bucket, tmp_path, monkeypatch):
     monkeypatch.setattr(bucket, "put_file", lambda source, target, **kwargs: 1 / 0)
     message = rf"Copy it from {tmp_path}/cache/cloze/\w+/refused, where it is kept, with manifest.json last"
-    with pytest.raises(RunError, match=message):
-        write_directory_to("s3://library/refused", partial(write_parts, text="text"))
+    with pytest.raises(RunError, match=message), write_directory_to("s3://library/refused") as staged:
+        write_parts(staged, "text")
     monkeypatch.undo()
-    write_directory_to("s3://library/refused", partial(write_parts, text="next"))
+    with write_directory_to("s3://library/refused") as staged:
+        write_parts(staged, "next")
     assert bucket.cat_file("library/refused/part-0") == b"next"
 
 
@@ -165,7 +168,8 @@ def test_damaged_remote_file_is_not_a_store_error(bucket):
 
 
 def test_local_files_and_directories_by_file_url_appear_when_complete(tmp_path):
-    write_directory_to(f"file://{tmp_path}/one", partial(write_parts, text="text"))
+    with write_directory_to(f"file://{tmp_path}/one") as directory:
+        write_parts(directory, "text")
     artifacts.verify(tmp_path / "one", kind="dataset")
     shutil.rmtree(tmp_path / "one")
     url = f"file://{tmp_path}/out.txt"

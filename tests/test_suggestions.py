@@ -86,6 +86,15 @@ FINETUNE = f"finetune classification -o none -m cloze-mini -d {__file__} "
     [
         ("audit", "no verb 'audit'. Did you mean corpus audit?"),
         ("fine-tune", "no verb 'fine-tune'. Did you mean finetune?"),
+        *(
+            (f"{verb} {flag} 3", f"no flag {flag}. Did you mean {right}? See cloze {verb} --help.")
+            for verb, flag, right in (
+                ("finetune", "--lerning-rate", "--learning-rate"),
+                ("finetune", "--max-length", "--max-seq-length"),
+                ("finetune", "--warmup_ratio", "--set optimizer.warmup_fraction=VALUE"),
+                ("pretrain", "--stebs", "--steps"),
+            )
+        ),
         (FINETUNE + "--learning-rate -1", "--learning-rate: -1.0 is not above 0 and below 1"),
         (FINETUNE + "--epochs 0", "--epochs: 0 is not positive"),
         (

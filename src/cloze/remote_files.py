@@ -9,7 +9,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -210,34 +210,26 @@ def write_file_to(output: PathOrUrl) -> Iterator[Path]:
     shutil.rmtree(staged.parent)
 
 
-def write_directory_to(
-    output: PathOrUrl,
-    write: Callable[[Path], Result],
-    *,
-    overwrite: bool = False,
-) -> Result:
-    """Write a directory to a path, or to the user's cache and then to a URL.
-
-    Args:
-        write: writes a directory with a manifest to a path, and returns what describes it.
-    """
+@contextmanager
+def write_directory_to(output: PathOrUrl, *, overwrite: bool = False) -> Iterator[Path]:
+    """Yield the path of a directory to write with a manifest, for a URL one in the user's cache, which is uploaded."""
     url = to_path_or_url(output)
     if isinstance(url, Path):
-        return write(url)
+        yield url
+        return
     with _store(url) as (system, path):
         files = system.find(path)
     _check_destination(files, path, url, overwrite=overwrite)
     staged = _staged_path(url)
     if staged.exists():  # it was not uploaded
         artifacts.remove_directory(staged)
-    result = write(staged)
+    yield staged
     try:
         upload_directory(staged, url, overwrite=overwrite)
     except RunError as error:
         remedy = f"Copy it from {staged}, where it is kept, with {artifacts.MANIFEST} last"
         raise RunError(error.what, where=url, remedy=remedy) from error
     shutil.rmtree(staged.parent)
-    return result
 
 
 def _staged_path(url: str) -> Path:

@@ -163,8 +163,9 @@ def check_kind(value: object, hint: Any, name: str) -> None:
     """Refuse an argument of a kind that its annotation does not name; the items of a list are left to the function."""
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     is_no_path = Path in kinds and (value == "" or "\0" in str(value))
-    if any(_is_of(value, kind) for kind in kinds) and not is_no_path:
-        return
+    for kind in kinds if not is_no_path else ():
+        if _is_of(value, kind):
+            return
     choices = [str(choice) for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
     if choices and isinstance(value, str):
         raise InputError(f"{value[:40]!r} is not a choice", where=name, remedy=did_you_mean(value, choices))

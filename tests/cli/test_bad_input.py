@@ -307,6 +307,7 @@ def test_a_full_or_closed_stdout(paths: dict[str, Path]) -> None:
     assert done.returncode == 1
     line = f"error: stdout: No space left on device. {paths['out']} is complete."
     assert one_line_of(done.stderr) == line
+    artifacts.verify(paths["out"], kind="dataset")
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as closed:

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from samples import REPOSITORY, Cloze, ErrorLine, save_film_encoder
+from samples import Cloze, ErrorLine, save_film_encoder
 
 import cloze as package
 from cloze.cli import main
@@ -16,7 +16,6 @@ from helpers import task_of
 
 SMALL = "--set max_seq_length=12 --set micro_batch_tokens=64 --set device=cpu"
 NANO = f"{SMALL} --learning-rate 0.01 --epochs 15"
-RECIPES = sorted((REPOSITORY / "src/cloze/recipes/finetuning").glob("*.toml"))
 LABELS = ("entailment", "neutral", "contradiction")
 HEADER = "sentence1\tsentence2\tgold_label\n"
 
@@ -163,14 +162,6 @@ def test_seeds_and_grid_print_every_setting(mnli: Path, tmp_path: Path, cloze: C
     resumed = cloze(f"finetune mnli -o {tmp_path}/run --resume --json --quiet").json
     assert len(resumed["settings"]) == 3
     cloze(f"evaluate mnli -m {tmp_path}/run -d {mnli}/data --quiet")
-
-
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
-def test_recipes_are_found_by_name(recipe: Path, cloze: Cloze) -> None:
-    content = recipe.read_text()
-    task = content.split('task = "')[1].split('"')[0] if "task = " in content else "cola"
-    printed = cloze(f"finetune {task} -c {recipe.stem} -m M -d D --print-config")
-    assert f'task = "{task}"' in printed.out
 
 
 EVALUATE = "evaluate mnli -m {mnli}/run -d {mnli}/data"

@@ -29,9 +29,7 @@ REFUSED = {
     "'my reviews.tsv'": "my reviews.tsv: no such file",
     "a fine film": "a: no such file; a text has white space or a final mark",
     "'A fine film.' {table}": "{table}: names a file, beside other inputs. One file is read at a time",
-    "{table} {table}": "{table}: names a file, beside other inputs. One file is read at a time",
     "clasification {table}": "no task 'clasification'. Did you mean classification",
-    "classification": "the input is missing",
     "'A film.' -o {tmp}/a.jsonl --csv-safe": "--csv-safe: is for tables that spreadsheets open",
     "'A film.' --csv-safe": "--csv-safe: is for tables that spreadsheets open",
 }

@@ -112,11 +112,6 @@ def test_a_package_that_fails_at_its_import_is_named(
     assert line.endswith("Install it again: pip install --force-reinstall broken_package.\n")
 
 
-def test_a_bug_is_still_called_one(capsys: pytest.CaptureFixture[str]) -> None:
-    code, line = run(raising(KeyError("x")), capsys)
-    assert (code, line) == (1, "error: KeyError: 'x'. This is a bug in cloze: --debug shows where.\n")
-
-
 UNREADABLE = "/proc/self/mem"
 """Fails with EIO when its first byte is read."""
 
@@ -143,24 +138,6 @@ def test_a_full_disk_under_stdout_is_named() -> None:
             check=False,
         )
     assert (done.returncode, done.stderr) == (1, "error: stdout: No space left on device\n")
-
-
-@needs_linux
-@pytest.mark.slow
-def test_an_output_is_said_to_be_complete_where_its_summary_cannot_be_printed(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("the moor was dark and the hound was heard\n" * 40)
-    command = f"vocab {tmp_path}/text.txt --size 32 --quiet -o {tmp_path}/vocab"
-    with open("/dev/full", "wb") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "cloze", *command.split()],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    line = f"error: stdout: No space left on device. {tmp_path}/vocab is complete.\n"
-    assert (done.returncode, done.stderr) == (1, line)
-    assert (tmp_path / "vocab/vocab.txt").exists()
 
 
 @needs_linux

@@ -13,21 +13,6 @@ from cloze.cli import VERBS, main, split_verb
 from cloze.tasks.registry import TASKS
 from helpers import assert_help_is_complete
 
-SUGGESTIONS = {
-    "finetune classification --lerning-rate 1e-4": "--learning-rate",
-    "finetune classification --max-length 64": "--max-seq-length",
-    "finetune classification --warmup_ratio 0.1": "--set optimizer.warmup_fraction=VALUE",
-    "pretrain --stebs 3": "--steps",
-}
-
-
-@pytest.mark.parametrize("command", SUGGESTIONS)
-def test_flags_of_similar_names_are_suggested(cloze: Cloze, command: str) -> None:
-    flag = next(word for word in command.split() if word.startswith("--"))
-    verb = command.split()[0]
-    line = f"error: no flag {flag}. Did you mean {SUGGESTIONS[command]}? See cloze {verb} --help.\n"
-    assert cloze(command, code=2).err == line
-
 
 @pytest.mark.parametrize("name", sorted(TASKS))
 def test_a_task_is_described_with_its_settings(cloze: Cloze, name: str) -> None:

@@ -69,17 +69,3 @@ def test_a_vocabulary_is_trained_on_a_table(cloze: Cloze, tmp_path: Path) -> Non
     printed = cloze(f"vocab {tmp_path}/a.parquet --text-field body -o {tmp_path}/out --size 45 --workers 1")
     assert printed.err.splitlines()[0] == f"{tmp_path}/a.parquet: Parquet"
     assert "k" in (tmp_path / "out" / "vocab.txt").read_text().split()
-
-
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        ("corpus text --vocabulary v", "the flag --output is missing"),
-        ("corpus text -o out", "the flag --vocabulary is missing. Name its directory"),
-        ("vocab text", "the flag --output is missing"),
-    ],
-)
-def test_output_and_vocabulary_are_required_without_a_preview(
-    error_line: ErrorLine, command: str, message: str
-) -> None:
-    assert message in error_line(command)

@@ -10,6 +10,7 @@ import torch
 from samples import NANO, NANO_TASK, REPOSITORY, USES, Cloze, ErrorLine, Samples, fill_in
 
 from cloze import artifacts
+from cloze.config import read_toml
 from cloze.file_io import write_link
 from cloze.inference.embedder import Embedder
 from cloze.inference.model import load_encoder
@@ -189,9 +190,15 @@ def test_only_a_run_needs_an_output(cloze: Cloze, error_line: ErrorLine) -> None
         assert "the flag --output is missing" in error_line(incomplete)
 
 
-@pytest.mark.parametrize("name", sorted(p.stem for p in (REPOSITORY / "src/cloze/recipes").glob("*.toml")))
-def test_recipes_are_found_by_name(name: str, cloze: Cloze) -> None:
-    assert "learning_rate" in cloze(f"pretrain --config {name} --print-config").out
+@pytest.mark.parametrize(
+    "recipe", sorted((REPOSITORY / "src/cloze/recipes").rglob("*.toml")), ids=lambda path: path.stem
+)
+def test_recipes_are_found_by_name(recipe: Path, cloze: Cloze) -> None:
+    if recipe.parent.name == "finetuning":
+        task = read_toml(recipe).get("task", "cola")
+        assert f'task = "{task}"' in cloze(f"finetune {task} -c {recipe.stem} --print-config").out
+    else:
+        assert "learning_rate" in cloze(f"pretrain --config {recipe.stem} --print-config").out
 
 
 @pytest.mark.slow

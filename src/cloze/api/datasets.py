@@ -66,7 +66,10 @@ def build_dataset(
     tokenizer = None if vocabulary is None else resolve_checkpoint(vocabulary, files="tokenizer")
     if is_url(output) and append:
         raise InputError("append needs a local or shared directory", where=output)
-    with open_text(inputs, texts, options) as (files, reading):
+    with (
+        open_text(inputs, texts, options) as (files, reading),
+        write_directory_to(output, overwrite=overwrite) as directory,
+    ):
         config = BuildConfig(
             reading=reading,
             language=language,
@@ -74,23 +77,19 @@ def build_dataset(
             segmenter=segmenter,
             validation_fraction=validation_fraction,
         )
-
-        def write(directory: Path) -> "BuildSummary":
-            shown = resolve_progress(progress)
-            summary = build.build_dataset(
-                files,
-                tokenizer,
-                directory,
-                config,
-                append=append,
-                workers=resolve_workers(workers),
-                overwrite=overwrite,
-                progress=shown,
-            )
-            _warn_of_dataset(directory, shown)
-            return summary
-
-        return write_directory_to(output, write, overwrite=overwrite)
+        shown = resolve_progress(progress)
+        summary = build.build_dataset(
+            files,
+            tokenizer,
+            directory,
+            config,
+            append=append,
+            workers=resolve_workers(workers),
+            overwrite=overwrite,
+            progress=shown,
+        )
+        _warn_of_dataset(directory, shown)
+        return summary
 
 
 @suggests_keywords()

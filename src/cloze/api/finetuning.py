@@ -171,5 +171,5 @@ def finetuning_settings(
 
     layers = finetuning_layers(task, output, options)
     return without_lines(
-        to_toml(*resolve_finetuning(layers, draft=True)), {"model", "train"} - layers.table().keys()
+        to_toml(*resolve_finetuning(layers, draft=True)), {"model", "train"} - layers.table.keys()
     )

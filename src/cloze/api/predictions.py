@@ -71,11 +71,18 @@ def predict_file(
     from cloze.inference.load import as_predictor, check_models, stream_predictions
     from cloze.inference.predictor import Predictor, read_ahead
     from cloze.tasks.config import with_settings
-    from cloze.tasks.predict import prediction_row, top_k_limiter, with_other_cells
+    from cloze.tasks.predict import (
+        check_answer_files,
+        prediction_row,
+        top_k_limiter,
+        with_other_cells,
+    )
 
     task, file, texts = find_inputs(task_or_input, inputs)
     placement = _place(workers, device, model, explain=explain)
-    page = _check_outputs(output, page, csv_safe=csv_safe, explain=explain, overwrite=overwrite, source=file)
+    check_answer_files(output, None, overwrite=overwrite, source=file, csv_safe=csv_safe)
+    if page is not None:
+        _check_page(Path(page), output, explain=explain, overwrite=overwrite, source=file)
     shown = resolve_progress(progress)
     models = [] if isinstance(model, Predictor) else check_models(model)
     predictor = as_predictor(model, task, device=placement.local_device, precision=precision)
@@ -124,7 +131,7 @@ def predict_file(
     if page is not None:
         deque(remaining, maxlen=0)  # those that are not written yet
         explanation_page.write_explanations(
-            page, explained, task=configured.name, model=str([*models, predictor.directory][0])
+            Path(page), explained, task=configured.name, model=str([*models, predictor.directory][0])
         )
         shown.note(f"wrote {page}: {format_count(len(explained), 'text')}")
     return iter(())
@@ -202,28 +209,14 @@ def _place(workers: AnyWorkers, device: str, model: Any, *, explain: bool) -> Wo
     return placement
 
 
-def _check_outputs(
-    output: str | Path | None,
-    page: str | Path | None,
-    *,
-    csv_safe: bool,
-    explain: bool,
-    overwrite: bool,
-    source: str,
-) -> Path | None:
-    """Check the output and the page before any work is done; return the path of the page."""
+def _check_page(
+    page: Path, output: str | Path | None, *, explain: bool, overwrite: bool, source: str
+) -> None:
+    """Check the page before any work is done."""
     from cloze.artifacts import check_output_path
-    from cloze.data.row_files import check_csv_safe, check_output
 
-    check_output(output, overwrite=overwrite, source=source)
-    if csv_safe:
-        check_csv_safe(output)
-    if page is None:
-        return None
     if not explain:
         raise InputError("needs `explain`", where="page")
-    path = Path(page)
-    check_output_path(path, overwrite=overwrite, inputs=[source] if source else [], directory=False)
-    if output is not None and path.resolve() == Path(output).resolve():
+    check_output_path(page, overwrite=overwrite, inputs=[source] if source else [], directory=False)
+    if output is not None and page.resolve() == Path(output).resolve():
         raise InputError("is also the output", where="page", remedy="Choose another name")
-    return path

@@ -119,5 +119,5 @@ def pretraining_settings(*, output: str | Path | None = None, **options: Unpack[
 
     layers = pretraining_layers(output, options)
     return without_lines(
-        to_toml(resolve_pretraining(layers, draft=True)), {"data", "steps"} - layers.table().keys()
+        to_toml(resolve_pretraining(layers, draft=True)), {"data", "steps"} - layers.table.keys()
     )

@@ -58,24 +58,17 @@ _REQUIRED = {
 class Layers(NamedTuple):
     """The settings that the arguments of a verb give to a run, as nested dictionaries."""
 
-    kind: type[FinetuneConfig | PretrainConfig]
     task: str | None
     """None for a pre-training."""
-    recipe: dict[str, Any]
-    """Those of the recipe, of a task object and of the paper's grid."""
     explicit: dict[str, Any]
     """Those of `settings` and of keywords, which may change a run that is resumed."""
+    table: dict[str, Any]
+    """Those, over the recipe's, a task object's and the paper's grid."""
+    where: str
+    """Where they are from, for messages."""
     options: FinetuneOptions | PretrainOptions
-
-    @property
-    def where(self) -> str:
-        """Where they are from, for messages."""
-        config = self.options.get("config")
-        return f"{config} and settings" if isinstance(config, (str, Path)) else SETTINGS
-
-    def table(self) -> dict[str, Any]:
-        """Return both layers as one."""
-        return merge(self.recipe, self.explicit, replaced=self.kind.replaced)
+    rows: dict[str, Any] = {}  # noqa: RUF012 (nobody writes it)
+    """Data in memory, by train and dev."""
 
     def build(
         self, *tables: Mapping[str, Any], where: str = SETTINGS
@@ -85,17 +78,12 @@ class Layers(NamedTuple):
             return None, resolve(PretrainConfig, *tables, where=where)
         return resolve_task(FinetuneConfig, self.task, *tables, where=where)
 
-    def rows_in_memory(self) -> dict[str, Any]:
-        """Return the data that are not in files."""
-        data = {name: self.options.get(name) for name in ("train", "dev")}
-        return {name: rows for name, rows in data.items() if not isinstance(rows, (str, Path, type(None)))}
-
 
 def finetuning_layers(task: str | Task | None, output: str | Path | None, options: FinetuneOptions) -> Layers:
     """Return the settings that the arguments of `finetune` give; left-out options are not given."""
     check_exclusive(options)
     run, config = Path(output or ""), options.get("config")
-    recipe = _read_recipe(config, "finetuning")
+    recipe, source = _read_recipe(config, "finetuning")
     name = task.name if isinstance(task, Task) else task or recipe.get("task")
     is_new = bool(recipe) or not (options.get("train") is None and options.get("model") is None)
     if name is None and options.get("resume") and (is_run(run) or not is_new):
@@ -105,15 +93,15 @@ def finetuning_layers(task: str | Task | None, output: str | Path | None, option
         remedy = "Name one, as in cloze finetune classification; cloze tasks lists them"
         raise InputError("no task is named", where=where, remedy=remedy)
     registered = find_task(name)
-    layers = Layers(FinetuneConfig, name, recipe, {}, options)
+    data = {"train": options.get("train"), "dev": options.get("dev")}
+    rows = {key: value for key, value in data.items() if not isinstance(value, (str, Path, type(None)))}
     teacher, student_layers = options.get("teacher"), options.get("student_layers")
     keywords: dict[str, Any] = {
         "model": teacher
         if options.get("model") is None and student_layers is not None
         else options.get("model"),
-        "train": options.get("train"),
-        "dev": options.get("dev"),
-        **{key: run / RUN_DATA_FOLDER / f"{key}.jsonl" for key in layers.rows_in_memory()},
+        **data,
+        **{key: run / RUN_DATA_FOLDER / f"{key}.jsonl" for key in rows},
         name: settings_of_keywords(registered, options) or None,
         "distillation.teacher": teacher,
         "distillation.student_layers": student_layers,
@@ -133,10 +121,10 @@ def finetuning_layers(task: str | Task | None, output: str | Path | None, option
     of_object = task.settings if isinstance(task, Task) else {}
     of_object = {key: value for key, value in of_object.items() if value != registered.settings[key]}
     grid = to_dict(PAPER_GRID) if options.get("grid") else None
-    return layers._replace(
-        recipe=merge(recipe, {name: of_object or None, "grid": grid}, replaced=FinetuneConfig.replaced),
-        explicit=merge(options.get("settings", {}), keywords),
-    )
+    explicit = merge(options.get("settings", {}), keywords)
+    of_task = {name: of_object or None, "grid": grid}
+    table = merge(recipe, of_task, explicit, replaced=FinetuneConfig.replaced)
+    return Layers(name, explicit, table, source, options, rows)
 
 
 def resolve_finetuning(
@@ -148,11 +136,10 @@ def resolve_finetuning(
         folder: where data in memory are written, for a run that reads them.
         draft: do without required settings, and download nothing for the length that a model takes.
     """
-    table = layers.table()
-    missing = [name for name in _REQUIRED if name not in table]
+    missing = sorted(_REQUIRED.keys() - layers.table.keys())
     if missing and not draft:
         raise InputError(MISSING, where=missing[0], remedy=_REQUIRED[missing[0]])
-    table |= dict.fromkeys(missing, "")
+    table = layers.table | dict.fromkeys(missing, "")
     length: dict[str, int] = {}
     if "max_seq_length" not in table:
         encoder = _config_of_model(table["model"], table.get("model_commit"), downloads=not draft)
@@ -169,7 +156,7 @@ def resolve_finetuning(
         error.where = name if layers.options.get(name) is not None else error.where
         raise
     if folder is not None:
-        for name, data in layers.rows_in_memory().items():
+        for name, data in layers.rows.items():
             task, rows = read_memory(task, data, name)
             file: dict[str, Any] = {name: str(rows.write(folder))}
             config = replace(config, **file)
@@ -194,18 +181,19 @@ def pretraining_layers(output: str | Path | None, options: PretrainOptions) -> L
         "device": options.get("device"),
         "precision": options.get("precision"),
     }
+    recipe, source = _read_recipe(config)
     explicit = merge(options.get("settings", {}), keywords)
     if config is None and "init" in explicit and (is_free(run) or not options.get("resume")):
         LOG.info("settings: the recipe adapt, for init; config chooses others")
-        config = "adapt"
-    recipe = _read_recipe(config)
+        recipe, _ = _read_recipe("adapt")
     check_model_of_init(recipe, explicit)
-    return Layers(PretrainConfig, None, recipe, explicit, options)
+    table = merge(recipe, explicit, replaced=PretrainConfig.replaced)
+    return Layers(None, explicit, table, source, options)
 
 
 def resolve_pretraining(layers: Layers, *, draft: bool = False) -> PretrainConfig:
     """Return the config of a new run; `draft` is as in `resolve_finetuning`."""
-    table = layers.table()
+    table = layers.table
     if draft:
         table = {"data": "", **({} if "budget_seconds" in table else {"steps": 1}), **table}
     if "data" not in table:
@@ -216,9 +204,10 @@ def resolve_pretraining(layers: Layers, *, draft: bool = False) -> PretrainConfi
 
 def resume_run(layers: Layers, run: Path) -> tuple[Any, Any] | None:
     """Return the task and the config of the run to resume, with the permitted changes; None to start one."""
-    resume, kind, table = layers.options.get("resume", False), layers.kind, layers.table()
+    resume, table = layers.options.get("resume", False), layers.table
     if not (num_restarts() or resume) or (resume and is_free(run) and table):
         return None
+    kind = PretrainConfig if layers.task is None else FinetuneConfig
     try:
         file = run_settings_file(run, verb="pretrain" if layers.task is None else "finetune")
         saved = read_toml(file)
@@ -238,7 +227,7 @@ def resume_run(layers: Layers, run: Path) -> tuple[Any, Any] | None:
         if resume:
             raise
         return None  # after a failure torchrun repeats the command
-    for name, data in layers.rows_in_memory().items():
+    for name, data in layers.rows.items():
         path, (_, rows) = getattr(resumed[1], name), read_memory(resumed[0], data, name)
         if path is None or not Path(path).is_file() or file_sha256(path) != rows.sha256:
             remedy = "Leave them out, or start a new run in another output"
@@ -275,13 +264,11 @@ def without_lines(toml: str, keys: Iterable[str]) -> str:
     return "".join(line for line in toml.splitlines(keepends=True) if line.partition(" = ")[0] not in {*keys})
 
 
-def _read_recipe(config: Recipe, folder: str = "") -> dict[str, Any]:
-    """Return the settings that a config object, a TOML file or a recipe gives, as nested dictionaries."""
-    if config is None:
-        return {}
+def _read_recipe(config: Recipe, folder: str = "") -> tuple[dict[str, Any], str]:
+    """Return the settings that a config object, a TOML file or a recipe gives, and their source for messages."""
     if isinstance(config, (str, Path)):
-        return read_toml(find_recipe(str(config), folder))
-    return config.explicit()
+        return read_toml(find_recipe(str(config), folder)), f"{config} and settings"
+    return {} if config is None else config.explicit(), SETTINGS
 
 
 def _config_of_model(name: object, commit: str | None, *, downloads: bool) -> EncoderConfig | None:

@@ -79,23 +79,22 @@ def train_vocabulary(
     """
     from cloze.data.build import vocabulary
 
-    with open_text(inputs, texts, options) as (files, reading):
-
-        def write(directory: Path) -> "Tokenizer":
-            return vocabulary.train_vocabulary(
-                files,
-                directory,
-                reading=reading,
-                size=size,
-                lowercase=not cased,
-                keep_accents=keep_accents,
-                max_word_chars=max_word_chars,
-                workers=resolve_workers(workers),
-                overwrite=overwrite,
-                progress=resolve_progress(progress),
-            )
-
-        return write_directory_to(output, write, overwrite=overwrite)
+    with (
+        open_text(inputs, texts, options) as (files, reading),
+        write_directory_to(output, overwrite=overwrite) as directory,
+    ):
+        return vocabulary.train_vocabulary(
+            files,
+            directory,
+            reading=reading,
+            size=size,
+            lowercase=not cased,
+            keep_accents=keep_accents,
+            max_word_chars=max_word_chars,
+            workers=resolve_workers(workers),
+            overwrite=overwrite,
+            progress=resolve_progress(progress),
+        )
 
 
 @suggests_keywords()

@@ -65,7 +65,9 @@ def main(argv: list[str] | None = None) -> int:
         finally:
             sys.stdout.flush()  # reports a full disk or a closed stdout here instead of at exit
     except OSError as error:  # of help; verbs handle theirs
-        return _report(error)
+        from cloze.cli.error_report import report
+
+        return report(error)
     except KeyboardInterrupt:  # a second one, while the first is handled
         return EXIT_INTERRUPTED
 
@@ -82,7 +84,12 @@ def _run(arguments: list[str]) -> int:
     warnings.formatwarning = lambda message, *_, **__: f"{_for_people(f'warning: {message}')}\n"
     verb, rest = split_verb(arguments)
     if verb is None:
-        return _unknown_verb(arguments[0])
+        from cloze.suggestions import nearest
+
+        near = nearest(arguments[0], VERBS)
+        hint = f"Did you mean {near}?" if near else "cloze --help lists the verbs."
+        print(f"error: no verb {arguments[0]!r}. {hint}", file=sys.stderr)
+        return 2
     longer = {name: text for name, text in VERBS.items() if name.startswith(f"{verb} ")}
     epilogue = "\n\n".join(f"See also cloze {name} --help: {text}." for name, text in longer.items())
     return run_command(f"cloze {verb}", lambda: load_verb(verb), rest, epilogue=epilogue)
@@ -173,7 +180,9 @@ def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], 
             return EXIT_INTERRUPTED
         if "--debug" in arguments and not isinstance(error, BrokenPipeError):
             print(_for_people(traceback.format_exc()), end="", file=sys.stderr)
-        return _report(error)
+        from cloze.cli.error_report import report
+
+        return report(error)
     return 0
 
 
@@ -235,26 +244,10 @@ def _show_checkpoints(*, quiet: bool) -> Iterator[None]:
         LOG.setLevel(level_before)
 
 
-def _report(error: Exception) -> int:
-    """Print an error and return the exit code."""
-    from cloze.cli.error_report import report
-
-    return report(error)
-
-
 def _for_people(text: str) -> str:
     from cloze.text_encoding import escape_controls
 
     return escape_controls(text)
-
-
-def _unknown_verb(word: str) -> int:
-    from cloze.suggestions import nearest
-
-    near = nearest(word, VERBS)
-    hint = f"Did you mean {near}?" if near else "cloze --help lists the verbs."
-    print(f"error: no verb {word!r}. {hint}", file=sys.stderr)
-    return 2
 
 
 def _help() -> str:

@@ -150,13 +150,9 @@ def _format_description(description: "TaskDescription") -> str:
     for key, setting in description.settings.items():
         value = setting.default if isinstance(setting.default, str) else json.dumps(setting.default)
         default = "" if setting.default in (None, "", ()) else f" (default: {value})"
-        lines += [f"  {key}", *_indented(f"{setting.description}{default}")]
+        text = f"{setting.description}{default}".strip()
+        lines += [f"  {key}", *([_wrap_after("      ", text)] if text else [])]
     return "\n".join([*lines, _wrap_after("train:  ", f"cloze finetune {name} -m cloze-mini -d DATA -o RUN")])
-
-
-def _indented(text: str) -> Iterator[str]:
-    if text.strip():
-        yield _wrap_after("      ", text.strip())
 
 
 def _wrap_after(start: str, text: str) -> str:

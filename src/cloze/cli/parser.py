@@ -129,19 +129,16 @@ class Command:
             group_parameters="Flags",
         )
         self.app["--help"].show = False
-        self.app.default(self._to_signature())
 
-    def _to_signature(self) -> Callable[..., None]:
-        """Return a function with the parameters that cyclopts reads."""
-
-        def stand_in(*_: object, **__: object) -> None: ...
+        def stand_in(*_: object, **__: object) -> None:
+            """Have the parameters that cyclopts reads."""
 
         signature = [p.to_signature(is_required=self._is_required(p)) for p in self.parameters.values()]
         signature.sort(key=lambda parameter: parameter.kind)
         stand_in.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
         stand_in.__annotations__ = {parameter.name: parameter.annotation for parameter in signature}
-        stand_in.__doc__ = self.function.__doc__
-        return stand_in
+        stand_in.__doc__ = function.__doc__
+        self.app.default(stand_in)
 
     def _is_required(self, parameter: Parameter) -> bool:
         """Return whether a parameter is required in all modes."""
@@ -255,8 +252,9 @@ class Command:
             return self._missing(name)
         if isinstance(error, exceptions.UnknownOptionError):
             flag = (error.token.keyword or error.token.value).partition("=")[0]
-            if suggestion := self._suggest(flag):
-                remedy = f"Did you mean {suggestion}? {remedy}"
+            flags = {name.strip("-"): name for name in map(self._flag_of, self.parameters) if name}
+            if near := nearest(flag, [*flags, *self._settings()]):
+                remedy = f"Did you mean {flags.get(near, f'--set {near}=VALUE')}? {remedy}"
             return InputError(f"no flag {flag}", remedy=remedy)
         if isinstance(error, exceptions.CoercionError) and name and error.token:
             value, choices = error.token.value, [*map(str, get_args(error.target_type))]
@@ -269,12 +267,6 @@ class Command:
     def _settings(self) -> list[str]:
         """Return the keys of `--set`, without those of tasks."""
         return [*getattr(self.function, "setting_names", tuple)()]
-
-    def _suggest(self, unknown: str) -> str | None:
-        """Return the flag or the setting that a word stands for."""
-        flags = {flag.strip("-"): flag for flag in map(self._flag_of, self.parameters) if flag}
-        near = nearest(unknown, [*flags, *self._settings()])
-        return flags.get(near or "", near and f"--set {near}=VALUE")
 
 
 @contextmanager
