@@ -12,7 +12,6 @@ from typing import (
     Any,
     Literal,
     ParamSpec,
-    Protocol,
     SupportsFloat,
     SupportsIndex,
     TypeVar,
@@ -187,8 +186,6 @@ def _is_of(value: object, hint: Any) -> bool:
         return any(type(value) is type(choice) and value == choice for choice in get_args(hint))
     if kind in (Sequence, Iterable):
         return is_ordered(value)
-    if isinstance(kind, type(Protocol)):  # not by isinstance, which computes properties
-        return all(hasattr(type(value), name) for name in vars(kind) if not name.startswith("_"))
     similar = {Any: object, int: SupportsIndex, float: SupportsFloat, Path: os.PathLike}
     is_number = kind in (int, float)
     return isinstance(value, similar.get(kind, kind)) and not (is_number and isinstance(value, bool))
