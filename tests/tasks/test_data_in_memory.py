@@ -350,6 +350,10 @@ def test_two_columns_of_one_name_are_refused() -> None:
 
 def test_texts_are_checked_by_position() -> None:
     assert list(check_unicode_texts(pd.DataFrame({"id": [1], "text": ["a"]}), "texts")) == ["a"]
+    for name in (None, "numpy", "pandas", "arrow", "torch"):
+        assert (
+            list(check_unicode_texts(datasets.Dataset.from_list(DICTS).with_format(name), "texts")) == TEXTS
+        )
     for texts, says in (
         (["a", None], r"^texts\[1\] is None"),
         (["a", "b\ud83d"], r"^texts\[1\]: half a character \(\\ud83d\) at 1\. Replace it"),
@@ -369,12 +373,6 @@ def test_table_libraries_are_imported_only_by_their_users() -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
-
-
-@pytest.mark.parametrize("name", [None, "numpy", "pandas", "arrow", "torch"])
-def test_texts_of_a_data_set_are_read_whatever_its_format(name: str | None) -> None:
-    data = datasets.Dataset.from_list(DICTS).with_format(name)
-    assert list(check_unicode_texts(data, "texts")) == TEXTS
 
 
 PRODIGY = [

@@ -17,7 +17,7 @@ from cloze.errors import InputError
 from cloze.metrics.conll import entities
 from cloze.tasks.config import with_settings
 from cloze.tasks.tag_predictions import TagPrediction
-from helpers import external_answer, task_of, write_rows
+from helpers import task_of, write_rows
 
 TAGGED = [("Ada", "B-PER"), ("lives", "O"), ("in", "O"), ("Oslo", "B-LOC"), (".", "O")]
 Write = Callable[[str, Any], Path]
@@ -113,11 +113,6 @@ def test_plain_tags_are_learned_and_scored(write, build_encoder, tokenizer):
         ("NOUN", "reads"),
     ]
     assert task.collapse(examples, [*right, wrong]) is None
-
-
-def test_plain_tags_of_other_programs(tmp_path):
-    answer = external_answer(tmp_path, "tagging", "ADJ", "NOUN")
-    assert (answer.scheme, answer.labels) == ("plain", ("ADJ", "NOUN"))
 
 
 def test_bmes_is_read_like_iobes(write):

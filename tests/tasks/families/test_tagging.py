@@ -124,13 +124,6 @@ def test_windows_are_joined_and_tags_are_in_the_scheme(letters):
         assert decoded.probabilities[0] == pytest.approx([1 / (1 + 4 * np.exp(-9))] * 6)
 
 
-def test_labels_and_scheme_are_those_of_the_data():
-    sentences = [Sentence(("a", "b", "c"), ("I-LOC", "I-LOC", "B-LOC")), Sentence(("a",), ("I-EVENT",))]
-    task = task_of("tagging").fit([TaggedText((sentence,)) for sentence in sentences])
-    assert task.answer.labels == ("O", "B-EVENT", "I-EVENT", "B-LOC", "I-LOC")
-    assert task.answer.scheme == "IOB1"
-
-
 def test_notes_name_scheme_and_uncased_model(letters):
     task = TASK.with_settings(dict(scheme="IOB1"))
     cased = replace(letters, lowercase=False)
@@ -188,14 +181,6 @@ def test_predictions_are_read_from_json_lines_or_columns(tmp_path):
     )
 
 
-def test_sentences_of_a_document_are_one_split_group(tmp_path):
-    path = tmp_path / "words.conll"
-    path.write_text("-DOCSTART- O\n\na O\n\nb O\n\n-DOCSTART- O\n\nc O\n")
-    task = task_of("conll2003", context="sentence")
-    groups = [task.reader.group(example) for example in task.examples(path)]
-    assert groups == [f"{path}:{line}" for line in (3, 3, 9)]
-
-
 def test_batch_has_positions_and_targets_of_all_features(letters):
     sentences = (Sentence(("a", "bc"), ("B-X", "O")), Sentence(("d",), ("B-Y",)))
     features = featurize(TASK.answer, [TaggedText((s,)) for s in sentences], letters, max_seq_length=10)
@@ -210,6 +195,8 @@ def test_batch_has_positions_and_targets_of_all_features(letters):
 def test_models_whose_classes_are_in_other_forms(tmp_path):
     answer = external_answer(tmp_path, "tagging", "O", "PER-B", "PER-I")
     assert (answer.labels, answer.scheme) == (("O", "B-PER", "I-PER"), "IOB2")
+    answer = external_answer(tmp_path, "tagging", "ADJ", "NOUN")
+    assert (answer.labels, answer.scheme) == (("ADJ", "NOUN"), "plain")
     answer = external_answer(tmp_path, "tagging", "B-O", "I-O", "B-PER", "I-PER")
     example = task_of("tagging").reader.split("Ada ran far")
     logits = np.eye(4, dtype=np.float32)[[2, 0, 1]]
