@@ -10,9 +10,9 @@ import torch
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.inference.explain import (
-    EmbeddingPath,
     ExplainedWord,
     Explanation,
+    PendingExplanation,
     check_explainable,
     explain,
 )
@@ -49,11 +49,12 @@ def test_attributions_are_captums_on_transformers_model(
     attr, transformers = pytest.importorskip("captum.attr"), pytest.importorskip("transformers")
     save_model(tmp_path, predictor.module, predictor.tokenizer, labels=predictor.task.answer.class_names)
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
-    input_ids = predictor.tokenizer.encode("not the goodness film!").input_ids
+    pending = PendingExplanation.begin(predictor, LabeledText("not the goodness film!"), None, label="down")
+    input_ids = pending.encoding.input_ids
     baseline_ids = [input_ids[0], *[baseline_id] * (len(input_ids) - 2), input_ids[-1]]
-    segments = [0] * len(input_ids)
-    path = EmbeddingPath(predictor.module, input_ids, segments, baseline_ids, logit=1)
-    ours = path.attributions(list(map(path.gradient, path.points(50, max_tokens=40))))
+    assert baseline_id == 0 or pending.baseline_ids == baseline_ids
+    pending = replace(pending, baseline_ids=baseline_ids)
+    ours = pending.attributions(list(map(pending.gradient, pending.points(50, max_tokens=40))))
     method = attr.LayerIntegratedGradients(
         lambda ids: theirs(ids).logits, theirs.bert.embeddings.word_embeddings
     )

@@ -66,94 +66,6 @@ class Attributions:
         return abs(self.convergence_gap) <= max_gap * sum(map(abs, self.tokens)) + _ROUNDING
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class EmbeddingPath:
-    """The straight line from the word embeddings of a baseline to those of a text, and a logit along it.
-
-    The mean gradient along it, times the difference of its ends, attributes the change of the logit to the tokens.
-
-    Args:
-        model: a head on an encoder, in evaluation mode, that returns logits [C, classes].
-        baseline_ids: an uninformative text, [T], like `input_ids`.
-
-    Source: Sundararajan et al. 2017, 3 and 5.
-    """
-
-    model: "nn.Module"
-    input_ids: Sequence[int]
-    token_type_ids: Sequence[int]
-    baseline_ids: Sequence[int]
-    logit: int
-    number: Number | None = None
-    """The answer that reads the logit on its scale; None takes the logit itself."""
-
-    def points(self, steps: int, max_tokens: int) -> "list[Points]":
-        """Return the points of a Gauss-Legendre quadrature, in groups of at most `max_tokens` tokens."""
-        import torch
-
-        points, weights = np.polynomial.legendre.leggauss(steps)  # on [-1, 1], where the weights sum to 2
-        count = max(1, max_tokens // len(self.input_ids))
-        alphas_S, weights_S = (torch.from_numpy(values).float() for values in ((1 + points) / 2, weights / 2))
-        return list(zip(torch.split(alphas_S, count), torch.split(weights_S, count), strict=True))
-
-    def gradient(self, points: "Points") -> "Tensor":
-        """Return the gradient of the output by the embeddings, [T, D]: the weighted sum over the points."""
-        import torch
-
-        baseline_TD, text_TD = self.ends()
-        alphas_C11, weights_C11 = (values.to(text_TD)[:, None, None] for values in points)
-        points_CTD = baseline_TD + alphas_C11 * (text_TD - baseline_TD)
-        points_CTD.requires_grad_()
-        outputs_C = self.outputs(points_CTD)
-        (gradients_CTD,) = torch.autograd.grad(outputs_C.sum(), points_CTD)
-        return (weights_C11 * gradients_CTD).sum(0)
-
-    def attributions(self, gradients: "Sequence[Tensor]") -> Attributions:
-        """Return the attribution of each token, from the gradients of all points."""
-        import torch
-
-        baseline_TD, text_TD = self.ends()
-        with torch.no_grad():
-            baseline_output, text_output = self.outputs(torch.stack([baseline_TD, text_TD])).tolist()
-        gradient_TD = sum(gradients, torch.zeros_like(text_TD))
-        attributions_T = (gradient_TD * (text_TD - baseline_TD)).sum(-1)
-        return Attributions(tuple(attributions_T.tolist()), text_output, baseline_output)
-
-    def ends(self) -> "tuple[Tensor, Tensor]":
-        """Return the embeddings of baseline and text, [T, D] each."""
-        import torch
-
-        table = self._table
-        ids_2T = torch.tensor([list(self.baseline_ids), list(self.input_ids)], device=table.weight.device)
-        baseline_TD, text_TD = table(ids_2T).detach()
-        return baseline_TD, text_TD
-
-    def outputs(self, embeddings: "Tensor") -> "Tensor":
-        """Return the output for each of C sequences of word embeddings [C, T, D]."""
-        from cloze.models.batch import to_device
-
-        count = len(embeddings)
-        batch = collate([self.input_ids] * count, [self.token_type_ids] * count)
-        handle = self._table.register_forward_hook(lambda *_: embeddings.flatten(0, 1))
-        try:
-            logits: Tensor = self.model(to_device(batch, embeddings.device))
-            logits_C = logits.float()[:, self.logit]
-            if self.number is None:
-                return logits_C
-            minimum, maximum = self.number.scale
-            shares_C = logits_C.sigmoid() if self.number.activation == "sigmoid" else logits_C
-            return minimum + (maximum - minimum) * shares_C
-        finally:
-            handle.remove()
-
-    @property
-    def _table(self) -> "nn.Embedding":
-        from cloze.models.encoder import get_encoder
-
-        table: nn.Embedding = get_encoder(self.model).embeddings.word_embeddings
-        return table
-
-
 @dataclass(frozen=True, slots=True)
 class ExplainedWord(Result):
     """A word, as the tokenizer splits them, and its contribution to the output."""
@@ -216,20 +128,27 @@ def check_explainable(predictor: Predictor) -> None:
     _ = predictor.module
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class PendingExplanation:
-    """A prediction to explain, and the path of embeddings along which to do it.
+    """A prediction to explain along the straight line from the word embeddings of a baseline to those of the text.
 
+    The mean gradient along it, times the difference of its ends, attributes the change of a logit to the tokens.
     In the baseline every token but [CLS] and [SEP] is [MASK], which the encoder has learned to read as an unknown word.
     ([PAD], a common choice, never passes through an encoder that was trained on packed batches.)
+
+    Source: Sundararajan et al. 2017, 3 and 5.
     """
 
     example: LabeledText
     tokenizer: Tokenizer
+    module: "nn.Module"
     encoding: Encoding
+    baseline_ids: list[int]
     explained: str
-    path: EmbeddingPath
+    logit: int
     truncated: bool
+    number: Number | None
+    """The answer that reads the logit on its scale; None takes the logit itself."""
 
     @classmethod
     def begin(
@@ -261,15 +180,83 @@ class PendingExplanation:
             explained = "score"
         else:
             explained = max(prediction.probabilities, key=prediction.probabilities.__getitem__)
-        path = EmbeddingPath(
+        return cls(
+            example,
+            tokenizer,
             predictor.module,
-            encoding.input_ids,
-            encoding.token_type_ids,
+            encoding,
             baseline_ids,
-            names.index(explained),
-            task.answer if isinstance(task.answer, Number) else None,
+            explained,
+            logit=names.index(explained),
+            truncated=features[0].is_truncated,
+            number=task.answer if isinstance(task.answer, Number) else None,
         )
-        return cls(example, tokenizer, encoding, explained, path, features[0].is_truncated)
+
+    def points(self, steps: int, max_tokens: int) -> "list[Points]":
+        """Return the points of a Gauss-Legendre quadrature, in groups of at most `max_tokens` tokens."""
+        import torch
+
+        points, weights = np.polynomial.legendre.leggauss(steps)  # on [-1, 1], where the weights sum to 2
+        count = max(1, max_tokens // len(self.encoding))
+        alphas_S, weights_S = (torch.from_numpy(values).float() for values in ((1 + points) / 2, weights / 2))
+        return list(zip(torch.split(alphas_S, count), torch.split(weights_S, count), strict=True))
+
+    def gradient(self, points: "Points") -> "Tensor":
+        """Return the gradient of the output by the embeddings, [T, D]: the weighted sum over the points."""
+        import torch
+
+        baseline_TD, text_TD = self.ends()
+        alphas_C11, weights_C11 = (values.to(text_TD)[:, None, None] for values in points)
+        points_CTD = baseline_TD + alphas_C11 * (text_TD - baseline_TD)
+        points_CTD.requires_grad_()
+        outputs_C = self.outputs(points_CTD)
+        (gradients_CTD,) = torch.autograd.grad(outputs_C.sum(), points_CTD)
+        return (weights_C11 * gradients_CTD).sum(0)
+
+    def attributions(self, gradients: "Sequence[Tensor]") -> Attributions:
+        """Return the attribution of each token, from the gradients of all points."""
+        import torch
+
+        baseline_TD, text_TD = self.ends()
+        with torch.no_grad():
+            baseline_output, text_output = self.outputs(torch.stack([baseline_TD, text_TD])).tolist()
+        gradient_TD = sum(gradients, torch.zeros_like(text_TD))
+        attributions_T = (gradient_TD * (text_TD - baseline_TD)).sum(-1)
+        return Attributions(tuple(attributions_T.tolist()), text_output, baseline_output)
+
+    def ends(self) -> "tuple[Tensor, Tensor]":
+        """Return the embeddings of baseline and text, [T, D] each."""
+        import torch
+
+        table = self._table
+        ids_2T = torch.tensor([self.baseline_ids, self.encoding.input_ids], device=table.weight.device)
+        baseline_TD, text_TD = table(ids_2T).detach()
+        return baseline_TD, text_TD
+
+    def outputs(self, embeddings: "Tensor") -> "Tensor":
+        """Return the output for each of C sequences of word embeddings [C, T, D]."""
+        from cloze.models.batch import to_device
+
+        count = len(embeddings)
+        batch = collate([self.encoding.input_ids] * count, [self.encoding.token_type_ids] * count)
+        handle = self._table.register_forward_hook(lambda *_: embeddings.flatten(0, 1))
+        try:
+            logits: Tensor = self.module(to_device(batch, embeddings.device))
+            logits_C = logits.float()[:, self.logit]
+            if self.number is None:
+                return logits_C
+            minimum, maximum = self.number.scale
+            shares_C = logits_C.sigmoid() if self.number.activation == "sigmoid" else logits_C
+            return minimum + (maximum - minimum) * shares_C
+        finally:
+            handle.remove()
+
+    @property
+    def _table(self) -> "nn.Embedding":
+        from cloze.models.encoder import get_encoder
+
+        table: nn.Embedding = get_encoder(self.module).embeddings.word_embeddings
+        return table
 
     def finish(self, attributions: Attributions, steps: int) -> Explanation:
         """Return the attributions by word: those of its tokens add up."""
@@ -307,9 +294,9 @@ def explain(
     """Return the contribution of each word to the logit of a prediction; see `PendingExplanation.begin`."""
     config = config or ExplainConfig()
     pending = PendingExplanation.begin(predictor, example, prediction, label)
-    path = pending.path
     for steps in config.steps:
-        attributions = path.attributions(list(map(path.gradient, path.points(steps, config.max_tokens))))
+        points = pending.points(steps, config.max_tokens)
+        attributions = pending.attributions(list(map(pending.gradient, points)))
         if attributions.has_converged(config.max_gap):
             break
     return pending.finish(attributions, steps)

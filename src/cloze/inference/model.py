@@ -1,5 +1,6 @@
 """A model that answers: a checkpoint in PyTorch; an exported graph, or a checkpoint in int8, in ONNX Runtime."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from cloze.data.batch import Indices
 from cloze.errors import InputError
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import is_graph, refuse_graph, resolve_checkpoint
+from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import (
     Batches,
     BatchT,
@@ -20,7 +22,6 @@ from cloze.models.engine import (
     HeadOutput,
     MeanEngine,
     Output,
-    Runner,
     VectorOutput,
     run_batches,
 )
@@ -36,7 +37,7 @@ if TYPE_CHECKING:  # a graph answers without torch
 _UNITS = ((10**9, "B"), (10**6, "M"), (10**3, "k"), (1, ""))
 
 
-class Model:
+class Model(ABC):
     """A model that answers: one encoder, which all outputs share, and its tokenizer.
 
     >>> import cloze
@@ -46,15 +47,15 @@ class Model:
     'door'
     """
 
-    def __init__(self, runner: Runner) -> None:
+    has_vectors = True  # every encoder; not every graph
+    is_graph = False
+
+    def __init__(self, directory: Path, config: EncoderConfig, tokenizer: Tokenizer) -> None:
         """Refuse a tokenizer of another model."""
-        config, tokenizer = runner.config, runner.tokenizer
         if tokenizer.vocab_size > config.vocab_size:
             what = f"{tokenizer.vocab_size:,} tokens, the model has {config.vocab_size:,} embeddings"
-            raise InputError(what, where=runner.directory, remedy="The files belong to different models")
-        self.config, self.tokenizer, self.directory = config, tokenizer, runner.directory
-        self.has_vectors, self.is_graph = runner.has_vectors, runner.is_graph
-        self._runner = runner
+            raise InputError(what, where=directory, remedy="The files belong to different models")
+        self.directory, self.config, self.tokenizer = directory, config, tokenizer
         self._engines: dict[Output, Engine] = {}
 
     @staticmethod
@@ -73,30 +74,30 @@ class Model:
             return model
         path = resolve_checkpoint(model, graphs=True)
         if is_graph(path):
-            from cloze.inference.graph_runner import GraphRunner
+            from cloze.inference.graph_model import GraphModel
 
-            return Model(GraphRunner(path, device, precision))
-        if precision == "int8":
-            from cloze.inference.int8_runner import Int8Runner
+            return GraphModel(path, device, precision)
+        from cloze.inference.torch_model import Int8Model, TorchModel
 
-            return Model(Int8Runner(path, device))
-        from cloze.inference.torch_runner import TorchRunner
-
-        return Model(TorchRunner(path, device, precision))
+        return Int8Model(path, device) if precision == "int8" else TorchModel(path, device, precision)
 
     @staticmethod
     def mean(models: "Sequence[Model]") -> "Model":
         """Return several models as one, whose outputs are their means."""
-        return Model(_Ensemble(models))
+        return _Ensemble(models)
 
+    @abstractmethod
     def has(self, output: HeadOutput) -> bool:
         """Return whether there is a head of pre-training."""
-        return self._runner.has(output)
+
+    @abstractmethod
+    def start(self, output: Output) -> Engine:
+        """Return what computes an output, which is not started yet."""
 
     def engine(self, output: Output) -> Engine:
         """Return what computes an output; an InputError if the model lacks it."""
         if output not in self._engines:
-            self._engines[output] = self._runner.start(output)
+            self._engines[output] = self.start(output)
         return self._engines[output]
 
     def run(
@@ -126,16 +127,12 @@ class Model:
         return get_encoder(module)
 
 
-class _Ensemble(Runner):
-    """Several models of one task, which compute all of their outputs."""
+class _Ensemble(Model):
+    """Several models of one task."""
 
     def __init__(self, models: Sequence[Model]) -> None:
+        super().__init__(models[0].directory, models[0].config, models[0].tokenizer)
         self._models = models
-        self.config, self.tokenizer, self.directory = (
-            models[0].config,
-            models[0].tokenizer,
-            models[0].directory,
-        )
 
     def has(self, output: HeadOutput) -> bool:
         return all(model.has(output) for model in self._models)

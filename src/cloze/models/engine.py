@@ -5,7 +5,6 @@ Shapes: T tokens in the packed batch, B sequences.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,9 +12,7 @@ import numpy.typing as npt
 
 from cloze.choices import Combine, Pooling
 from cloze.data.batch import Indices, PackedBatch, batch_by_length
-from cloze.models.encoder_config import EncoderConfig
 from cloze.models.threads import map_concurrently, num_concurrent_batches
-from cloze.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # a graph answers without torch
     from torch import nn
@@ -92,19 +89,6 @@ class MeanEngine:
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         outputs = [engine.run(batch) for engine in self.engines]
         return {name: np.mean([values[name] for values in outputs], axis=0) for name in outputs[0]}
-
-
-class Runner(Protocol):
-    """Reads one model in PyTorch or ONNX Runtime, and starts an engine for each output."""
-
-    config: EncoderConfig
-    tokenizer: Tokenizer
-    directory: Path
-    has_vectors: bool = True  # every encoder; not every graph
-    is_graph: bool = False
-
-    def has(self, output: HeadOutput) -> bool: ...
-    def start(self, output: Output) -> Engine: ...
 
 
 @dataclass(frozen=True)

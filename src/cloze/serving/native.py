@@ -397,16 +397,16 @@ async def _explain_one(
     (prediction,) = await run_predictor(served, queue, [example])
     begin = functools.partial(PendingExplanation.begin, served.predictor, example, prediction, label)
     pending: PendingExplanation = await queue.run(begin, tokens=estimate_tokens(example), thread="texts")
-    path, length = pending.path, len(pending.path.input_ids)
+    length = len(pending.encoding)
 
     def gradients(points: list[Any]) -> list[Any]:
-        return list(map(path.gradient, points))
+        return list(map(pending.gradient, points))
 
     for steps in config.steps:
-        points = functools.partial(path.points, steps, config.max_tokens)
+        points = functools.partial(pending.points, steps, config.max_tokens)
         groups = await queue.run(points, tokens=0, thread="texts")  # 0.1 s of linear algebra for 512
         (computed,) = await queue.compute(gradients, [groups], lambda group: length * len(group[0]))
-        sum_up = functools.partial(path.attributions, computed)
+        sum_up = functools.partial(pending.attributions, computed)
         attributions = await queue.run(sum_up, tokens=2 * length)
         if attributions.has_converged(config.max_gap):
             break

@@ -21,6 +21,7 @@ from cloze.data.batch import MaskedBatch, PackedBatch
 from cloze.errors import InputError, RunError, is_out_of_memory
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE, GRAPH_FACTS_FILE, GRAPH_FILE
+from cloze.inference.model import Model
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import (
     MAX_TOKENS_ON_CPU,
@@ -28,7 +29,6 @@ from cloze.models.engine import (
     FloatArray,
     HeadOutput,
     Output,
-    Runner,
     VectorOutput,
 )
 from cloze.models.graph import ENCODER_FACTS, GRAPH_KIND, MODEL_ITSELF
@@ -92,7 +92,7 @@ class GraphOutput(NamedTuple):
     """Whether it has a value for each token."""
 
 
-class GraphRunner(Runner):
+class GraphModel(Model):
     """A graph whose files are verified and read once for all outputs that it has.
 
     Args:
@@ -109,8 +109,7 @@ class GraphRunner(Runner):
         require(["onnxruntime"], extra="onnx", where=directory)
         artifacts.verify(directory, kind=GRAPH_KIND)
         self.facts = read_graph_facts(directory)
-        self.config, self.tokenizer = self.facts.encoder, load_tokenizer(directory)
-        self.directory = directory
+        super().__init__(directory, self.facts.encoder, load_tokenizer(directory))
         table = read_json(directory / CONFIG_FILE)
         rows = {"max_position_embeddings": 1 + self.tokenizer.pad_id}  # of RoBERTa, before the first position
         for name in ENCODER_FACTS:

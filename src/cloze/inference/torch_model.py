@@ -1,4 +1,4 @@
-"""Compute with a checkpoint or a module in PyTorch."""
+"""Compute with a checkpoint in PyTorch, or in int8 by graphs that PyTorch traces once."""
 
 from collections.abc import Callable
 from functools import cached_property, partial
@@ -7,29 +7,33 @@ from typing import TypeVar
 
 from torch import Tensor, nn
 
+from cloze.artifacts import IntegrityError
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError
+from cloze.inference.graph_model import GraphModel
+from cloze.inference.model import Model
 from cloze.models import heads
 from cloze.models.checkpoint import load_model, verify_checkpoint
 from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
-from cloze.models.engine import Engine, HeadOutput, Output, Runner, VectorOutput
+from cloze.models.engine import Engine, HeadOutput, Output, VectorOutput
+from cloze.models.graph import GRAPH_PACKAGES
 from cloze.models.sentence_encoder import SentenceEncoder, TokenEncoder
 from cloze.models.torch_engine import TorchEngine
-from cloze.models.weight_files import load_weights
+from cloze.models.weight_files import load_weights, read_weight_headers
+from cloze.optional_dependencies import require
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.precision import prepare_for_inference, resolve_device
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
-class TorchRunner(Runner):
-    """A checkpoint whose files are verified and read once; all heads share its encoder."""
+class TorchModel(Model):
+    """A checkpoint in PyTorch, whose files are verified and read once; all heads share its encoder."""
 
     def __init__(self, directory: Path, device: str, precision: InferencePrecision | None) -> None:
         verify_checkpoint(directory)  # first: a directory of another kind is reported as such
-        self.config, self.tokenizer = load_config(directory), load_tokenizer(directory)
-        self.directory = directory
+        super().__init__(directory, load_config(directory), load_tokenizer(directory))
         self.device, self.precision = resolve_device(device), precision or "float32"
         self._encoder: Encoder | None = None
         self._class = get_encoder_class(self.config)
@@ -69,21 +73,49 @@ class TorchRunner(Runner):
         return self._start(output)
 
     def _start(self, output: Output) -> Engine:
-        if isinstance(output, VectorOutput):
-            return TorchEngine(self.load(partial(vector_head, output)))
-        return TorchEngine(self.load(output.build or getattr(heads, output.head_name or "")))
+        if isinstance(output, HeadOutput):
+            return TorchEngine(self.load(output.build or getattr(heads, output.head_name or "")))
+        layers, combine = output.layers, output.combine
+        if output.pooling is None:
+            return TorchEngine(self.load(partial(TokenEncoder, layers=layers, combine=combine)))
+        head = partial(
+            SentenceEncoder,
+            pooling=output.pooling,
+            normalize=output.normalize,
+            truncate_dim=output.truncate_dim,
+            layers=layers,
+            combine=combine,
+        )
+        return TorchEngine(self.load(head))
 
 
-def vector_head(output: VectorOutput, encoder: Encoder) -> TokenEncoder:
-    """Return the head without weights that computes vectors of texts or tokens."""
-    layers, combine = output.layers, output.combine
-    if output.pooling is None:
-        return TokenEncoder(encoder, layers=layers, combine=combine)
-    return SentenceEncoder(
-        encoder,
-        pooling=output.pooling,
-        normalize=output.normalize,
-        truncate_dim=output.truncate_dim,
-        layers=layers,
-        combine=combine,
-    )
+class Int8Model(TorchModel):
+    """A checkpoint that ONNX Runtime computes in int8; PyTorch only traces it."""
+
+    is_graph = True
+
+    def __init__(self, directory: Path, device: str) -> None:
+        if device not in ("auto", "cpu"):
+            raise InputError(
+                f"int8 runs on CPUs, not on {device}", where="precision", remedy="Say device cpu"
+            )
+        require(GRAPH_PACKAGES, extra="onnx", where="int8")
+        super().__init__(directory, "cpu", None)
+        self._graphs: dict[bool, GraphModel] = {}
+
+    @cached_property
+    def _weights(self) -> dict[str, Tensor]:
+        return read_weight_headers(self.directory, self._class.names)[0]
+
+    def _start(self, output: Output) -> Engine:
+        from cloze.export.onnx import int8_graph
+
+        of_encoder = isinstance(output, VectorOutput)
+        if of_encoder not in self._graphs:
+            graph = partial(int8_graph, self.directory, of_encoder=of_encoder)
+            open_graph = partial(GraphModel, device="cpu", precision=None, model=self.directory)
+            try:
+                self._graphs[of_encoder] = open_graph(graph())
+            except IntegrityError:
+                self._graphs[of_encoder] = open_graph(graph(remake=True))
+        return self._graphs[of_encoder].start(output)
