@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
+from markupsafe import Markup
 from torch import Tensor, nn
 
 from cloze.data.batch import PackedBatch, collate
@@ -23,7 +24,7 @@ from cloze.inference.pretrained_heads import Candidate, top_candidates
 from cloze.models.batch import to_device
 from cloze.models.encoder import Encoder, get_encoder
 from cloze.models.heads import MaskedLMHead
-from cloze.reports.page import in_notebook, render_page
+from cloze.reports.page import render_page
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
 EMBEDDINGS = ("word", "segment", "position")
@@ -137,9 +138,11 @@ class AttentionMap:
         return f"AttentionMap({len(self.tokens)} tokens, {len(self.layers)} layers, {heads} heads)"
 
     def _repr_html_(self) -> str | None:
-        """Return the page for a notebook, or None if `page` refuses this attention."""
+        """Return the page for a notebook, to which its scripts have no access, or None if `page` refuses."""
+        style = "width: 100%; height: 40rem; border: 0; border-radius: .5rem"
+        frame = f'<iframe title="Attention" sandbox="allow-scripts" style="{style}" srcdoc="{{}}"></iframe>'
         with suppress(InputError):
-            return in_notebook(self.page(), "Attention")
+            return Markup(frame).format(self.page())
         return None
 
 

@@ -67,14 +67,6 @@ def render_page(template: str, data: object, **values: Any) -> str:
     return replace_lone_surrogates(page)  # names of files may not be UTF-8
 
 
-def in_notebook(page: str, title: str) -> Markup:
-    """Return an iframe for a notebook; the scripts of the page have no access to the notebook."""
-    style = "width: 100%; height: 40rem; border: 0; border-radius: .5rem"
-    return Markup('<iframe title="{}" sandbox="allow-scripts" style="{}" srcdoc="{}"></iframe>').format(
-        title, style, page
-    )
-
-
 def tables_in(
     settings: Mapping[str, Any], caption: str = "", prefix: str = ""
 ) -> list[tuple[str, list[tuple[str, str]]]]:
