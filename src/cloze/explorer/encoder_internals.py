@@ -215,32 +215,27 @@ def heads_off(encoder: Encoder, heads: Collection[Head]) -> Iterator[None]:
     Source:
         Michel, Levy and Neubig 2019, "Are Sixteen Heads Really Better than One?", 2.3; `head_mask` of transformers 4.
     """
+    layers: Any = encoder.layers
     num_heads = encoder.config.num_attention_heads
-    off: list[list[int]] = [[] for _ in encoder.layers]
-    for layer, head in heads:
-        for name, number, count in (("layer", layer, len(off)), ("head", head, num_heads)):
-            if not 0 <= number < count:
-                raise InputError(f"{name} {number} is not in 0..{count - 1}", where="heads")
-        if not hasattr(encoder.layers[layer], "attention_output"):
-            raise InputError(f"the layers of a {type(encoder).__name__} have no heads", where="model")
-        off[layer].append(head)
 
-    def switch_off(numbers: list[int]) -> Any:
+    def switch_off(head: int) -> Any:
         def hook(module: nn.Module, inputs: tuple[Tensor]) -> Tensor:
             (context_TD,) = inputs
-            context_TNH = context_TD.view(len(context_TD), num_heads, -1)
-            numbers_O = torch.tensor(numbers, device=context_TD.device)
-            return context_TNH.index_fill(1, numbers_O, 0).flatten(1)
+            context_TNH = context_TD.view(len(context_TD), num_heads, -1).clone()
+            context_TNH[:, head] = 0
+            return context_TNH.flatten(1)
 
         return hook
 
-    layers: Any = encoder.layers
-    handles = [
-        layer.attention_output.register_forward_pre_hook(switch_off(numbers))
-        for layer, numbers in zip(layers, off, strict=True)
-        if numbers
-    ]
+    handles = []
     try:
+        for layer, head in heads:
+            for name, number, count in (("layer", layer, len(layers)), ("head", head, num_heads)):
+                if not 0 <= number < count:
+                    raise InputError(f"{name} {number} is not in 0..{count - 1}", where="heads")
+            if not hasattr(layers[layer], "attention_output"):
+                raise InputError(f"the layers of a {type(encoder).__name__} have no heads", where="model")
+            handles.append(layers[layer].attention_output.register_forward_pre_hook(switch_off(head)))
         yield
     finally:
         for handle in handles:
