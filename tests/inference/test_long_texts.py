@@ -80,6 +80,11 @@ def test_a_mask_is_filled_from_the_window_around_it(directory: Path) -> None:
     np.testing.assert_allclose(found[:1], fill_mask.probabilities(first), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found[1:], fill_mask.probabilities(second), rtol=1e-4, atol=1e-5)
     short = "w1 [MASK] w2"
+    filled = fill_mask([" ".join(words), short], top_k=1, long_texts="windows")
+    best = np.concatenate([found, fill_mask.probabilities(short)]).argmax(1)
+    assert [len(masks) for masks in filled] == [2, 1]
+    tokens = [candidates[0].token for masks in filled for candidates in masks]
+    assert tokens == [fill_mask.tokenizer.text_of(token_id) for token_id in best.tolist()]
     assert np.array_equal(
         fill_mask.probabilities(short, long_texts="windows"), fill_mask.probabilities(short)
     )

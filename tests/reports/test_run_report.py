@@ -53,7 +53,8 @@ def test_the_report_of_a_pretraining_run(write_run):
     run = write_run(
         pretraining_rows(),
         files={
-            "run.toml": 'data = "wiki"\nsteps = 200\n[masking]\nwhole_word = false\n[[phases]]\nmax_seq_length = 128\n',
+            "run.toml": 'data = "wiki"\nsteps = 200\n[masking]\nwhole_word = false\n[masking.rates]\nkeep = 0.1\n'
+            "[[phases]]\nmax_seq_length = 128\n",
             "environment.json": json.dumps({"versions": {"torch": "2.13"}, "threads": 2}),
         },
     )
@@ -67,6 +68,7 @@ def test_the_report_of_a_pretraining_run(write_run):
     assert "held-out; unigram 7.400" in text
     assert "Tokens per second 7,000 training, median" in text
     assert "whole_word false" in text
+    assert "masking.rates keep 0.1" in text
     assert "max_seq_length 128" in text
     assert "torch 2.13" in text
     assert "A dotted vertical line" in text

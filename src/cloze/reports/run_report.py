@@ -176,7 +176,7 @@ def collect_metrics(rows: Sequence[Mapping[str, Any]]) -> list[Metric]:
     split: dict[str, tuple[str, str | None]] = {}  # masked_lm_unigram_loss: masked_lm_loss, unigram
     for name in (*train, *held_out):
         words = name.split("_")
-        kind = next((word for word in words if word in _BASELINES and len(words) > 1), None)
+        kind = next((word for word in words if word in _BASELINES), None)
         split[name] = "_".join(word for word in words if word != kind), kind
     baselines = {metric: (name, kind) for name, (metric, kind) in split.items() if kind is not None}
     metrics = []
