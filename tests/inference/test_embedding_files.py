@@ -64,7 +64,7 @@ def test_parts_do_not_change_a_file(model: Path, lines: Path, tmp_path: Path, of
 
 def test_empty_lines_have_no_vector(model: Path, tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
-    text.write_text("a\n\n" + "\n" * 12 + "b c\n \t\nd\n")
+    text.write_text("a\n \n" + "\n" * 12 + "b c\n \t\nd\n")
     summary = embed(model, text, tmp_path / "out.parquet", texts_per_part=3)
     assert (summary.texts, summary.vectors, summary.empty) == (17, 3, 14)
     table = pyarrow.parquet.read_table(tmp_path / "out.parquet")

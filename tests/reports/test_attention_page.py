@@ -49,6 +49,9 @@ def test_the_page_loads_nothing_and_escapes_text() -> None:
     assert "<b>" not in html
     assert "<model>" not in html
     assert html.count("</script>") == 2
+    assert str(attention()._repr_html_()).startswith(
+        '<iframe title="Attention" sandbox="allow-scripts" style='
+    )
 
 
 def test_a_page_that_is_too_large_is_refused() -> None:

@@ -191,10 +191,13 @@ def test_a_flipped_bit_is_found_and_named(kind, file, request, capsys):
 
 
 @pytest.mark.protected
-def test_a_run_whose_newest_checkpoint_is_missing(run):
+def test_a_run_whose_newest_checkpoint_or_a_manifest_is_missing(run):
     shutil.rmtree(run / "checkpoints" / "step-00000010")
     with pytest.raises(InputError, match="latest: names checkpoints/step-00000010, which does not exist"):
         describe(run)
+    (run / "checkpoints" / "step-00000005" / "manifest.json").unlink()
+    with pytest.raises(InputError, match=r"manifest\.json: missing, so that .* cannot be verified"):
+        describe(run / "checkpoints" / "step-00000005")
 
 
 @pytest.mark.protected
