@@ -191,7 +191,7 @@ def test_all_heads_share_the_encoder(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="reads /proc")
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_a_served_model_is_in_memory_once_even_while_it_is_loaded(precision: str, tmp_path: Path) -> None:
-    sizes = {"hidden_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8, "intermediate_size": 2048}
+    sizes = {"hidden_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 8, "intermediate_size": 4096}
     models = []
     for name, config in (("small", tiny_config(TOKENS)), ("large", tiny_config(TOKENS, **sizes))):
         models.append(write_checkpoint(tmp_path / name, BertForPreTraining(BertModel(config)), TOKENS))
