@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cloze import artifacts
-from cloze.data.dataset import Dataset, DatasetInfo, dataset_fingerprint, split_documents
+from cloze.data.dataset import Dataset, DatasetInfo, Documents, dataset_fingerprint, split_documents
 from cloze.data.shards import shard_name, write_shard
 from cloze.errors import InputError
 from corpora import rows_of, shard_of
@@ -34,7 +34,7 @@ def write(path: Path, shards: list, *, vocab_size: int = 20, held_out_below: int
         for number, shard in enumerate(shards):
             written = shard_of(shard, map(text_digest, shard))
             write_shard(directory / shard_name(number), written, vocab_size=vocab_size)
-        written = info.map_documents(sorted(directory.glob("*.arrow")))
+        written = Documents.from_shards(sorted(directory.glob("*.arrow")))
         info.write(directory, split_documents(written, info, "train").token_counts(vocab_size))
     return path
 
@@ -98,16 +98,8 @@ def test_splits_divide_documents_by_digest(tmp_path):
 )
 def test_a_single_document_is_cut_into_parts(tmp_path, num_sentences, parts):
     sentences = [[number % 20] for number in range(num_sentences)]
-    info = DatasetInfo(
-        vocab_size=20,
-        documents=1,
-        sentences=num_sentences,
-        tokens=num_sentences,
-        unknown_tokens=0,
-        held_out_below=0,
-    )
     write_shard(tmp_path / "a.arrow", shard_of([sentences], [9]), vocab_size=20)
-    documents = info.map_documents([tmp_path / "a.arrow"])
+    documents = Documents.from_shards([tmp_path / "a.arrow"])
     cut = documents.cut()
     rows = rows_of(cut)
     assert [sentence for row in rows for sentence in row] == sentences

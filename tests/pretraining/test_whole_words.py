@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.parts import BuildConfig
 from cloze.data.instances.masking import MaskingConfig
@@ -14,16 +12,11 @@ from runs import pretrain
 WORDS = "北京大学的生他来到"
 
 
-@pytest.mark.parametrize("segmenter", [None, "words_of_two:cut"])
-def test_words_of_chinese_are_said_to_be_characters(nano, tmp_path, capsys, monkeypatch, segmenter):
-    (tmp_path / "words_of_two.py").write_text(
-        "def cut(text):\n    return [text[i : i + 2] for i in range(0, len(text), 2)]\n"
-    )
-    monkeypatch.chdir(tmp_path)
+def test_words_of_chinese_are_said_to_be_characters(nano, tmp_path, capsys):
     text = tmp_path / "text.txt"
     text.write_text("\n\n".join(f"{WORDS[n % 9 :] * 3}\n{WORDS * (n % 5 + 1)}" for n in range(60)))
     save_vocabulary(tmp_path / "vocabulary", WORDS)
-    config = BuildConfig(segmenter=segmenter, validation_fraction=0.2)
+    config = BuildConfig(validation_fraction=0.2)
     build_dataset([text], tmp_path / "vocabulary", tmp_path / "data", config)
     masking = MaskingConfig(whole_word=True)
     pretrain(
@@ -33,5 +26,5 @@ def test_words_of_chinese_are_said_to_be_characters(nano, tmp_path, capsys, monk
     )
     told = capsys.readouterr().err
     said = "of the tokens are of scripts without spaces, where a word is one Chinese character"
-    assert (said in told) == (segmenter is None)
+    assert said in told
     assert (tmp_path / "run" / "latest").exists()

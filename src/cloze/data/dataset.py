@@ -13,10 +13,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from cloze import artifacts, file_io
 from cloze.data.shards import Digests, Integers, Shard, TokenIds, join_offsets
@@ -49,13 +48,6 @@ class DatasetInfo:
     held_out_below: int
     """Documents of two sentences or more are held out if their digest is below this; 0 if they are too few for
     pairs."""
-    has_words: bool = False
-    """Whether a segmenter split the text into words: a token that continues a word has its ID plus `vocab_size`."""
-
-    def map_documents(self, shards: Sequence[Path]) -> "Documents":
-        """Map the files of the data set."""
-        with_words = self.vocab_size if self.has_words else None
-        return Documents.from_shards(shards, vocab_size_with_words=with_words)
 
     def write(self, directory: Path, train_token_counts: Integers) -> None:
         """Write `dataset.json`, with how often each token occurs in the training documents."""
@@ -68,11 +60,6 @@ def _read_info(directory: Path) -> tuple[DatasetInfo, Integers]:
     table = file_io.read_json(directory / INFO_FILE)
     counts = table.pop("train_token_counts")
     return DatasetInfo(**table), np.array(counts, np.int64)
-
-
-def without_words(ids: npt.NDArray[Any], vocab_size: int) -> npt.NDArray[Any]:
-    """Return token IDs without the marks of those that continue a word of a segmenter."""
-    return (ids % np.int64(vocab_size)).astype(ids.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +78,9 @@ class Documents:
     sentence_offsets: Integers
     _shards: tuple[TokenIds, ...]
     _shard_starts: Integers
-    vocab_size_with_words: int | None = None
-    """Size of the vocabulary, if IDs from it on mark tokens that continue a word."""
 
     @classmethod
-    def from_shards(cls, paths: Sequence[Path], *, vocab_size_with_words: int | None = None) -> "Documents":
+    def from_shards(cls, paths: Sequence[Path]) -> "Documents":
         """Map Arrow files that `write_shard` wrote."""
         shards = [Shard.open(path) for path in paths]
         document_offsets = join_offsets([shard.document_offsets for shard in shards])
@@ -106,7 +91,6 @@ class Documents:
             join_offsets([shard.sentence_offsets for shard in shards]),
             tuple(shard.token_ids for shard in shards),
             np.cumsum([0, *(len(shard.token_ids) for shard in shards)]),
-            vocab_size_with_words,
         )
 
     @property
@@ -156,21 +140,10 @@ class Documents:
         """Return the tokens from `start` to `end`, which are in one document."""
         shard = int(np.searchsorted(self._shard_starts, start, side="right")) - 1
         base = int(self._shard_starts[shard])
-        return self._without_words(self._shards[shard][start - base : end - base])
-
-    def _without_words(self, ids: TokenIds) -> TokenIds:
-        return ids if self.vocab_size_with_words is None else without_words(ids, self.vocab_size_with_words)
+        return self._shards[shard][start - base : end - base]
 
     def gather(self, starts: Integers, lengths: Integers) -> TokenIds:
         """Return the tokens of several spans end to end; each must be in one document."""
-        return self._without_words(self._gather(starts, lengths))
-
-    def gather_continues(self, starts: Integers, lengths: Integers) -> npt.NDArray[np.bool_] | None:
-        """Return whether each of these tokens continues a word of the segmenter; None without one."""
-        size = self.vocab_size_with_words
-        return None if size is None else self._gather(starts, lengths) >= size
-
-    def _gather(self, starts: Integers, lengths: Integers) -> TokenIds:
         shards = np.searchsorted(self._shard_starts, starts, side="right") - 1
         begins = starts - self._shard_starts[shards]
         ends = begins + lengths
@@ -191,7 +164,7 @@ class Documents:
             inside = (starts >= base) & (starts < base + len(shard))
             np.add.at(edges, starts[inside] - base, 1)
             np.add.at(edges, ends[inside] - base, -1)
-            chosen = self._without_words(shard[np.cumsum(edges[:-1], dtype=np.int8) > 0])
+            chosen = shard[np.cumsum(edges[:-1], dtype=np.int8) > 0]
             counts += np.bincount(chosen, minlength=vocab_size)
         return counts
 
@@ -218,7 +191,7 @@ class Dataset:
         manifest = (artifacts.verify if verify else artifacts.read_manifest)(path, kind=KIND)
         info, token_counts = _read_info(path)
         shards = tuple(path / name for name in sorted(manifest.files) if name.endswith(".arrow"))
-        return cls(path, info, shards, info.map_documents(shards).cut(), token_counts)
+        return cls(path, info, shards, Documents.from_shards(shards).cut(), token_counts)
 
     @property
     def vocab_size(self) -> int:

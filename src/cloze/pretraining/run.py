@@ -64,8 +64,7 @@ def pretrain(
         data = PretrainingData.load(config, context)
         if not resume and config.masking.whole_word:
             shares_V = np.exp(-data.unigram_nats.numpy())
-            has_words = data.train.vocab_size_with_words is not None
-            note = describe_whole_words(data.tokenizer.tokens, shares_V, has_words=has_words)
+            note = describe_whole_words(data.tokenizer.tokens, shares_V)
             if note is not None:
                 progress.note(note)
 

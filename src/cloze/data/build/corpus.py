@@ -49,7 +49,9 @@ def build_dataset(
     """Tokenize files into a data set in a directory, as `cloze.build_dataset` does."""
     check_output_is_not_read(output, inputs)
     if append:
-        _check_append(output, config, overwrite=overwrite)
+        fraction = config.validation_fraction
+        check_exclusive({"append": True, "validation_fraction": fraction, "overwrite": overwrite})
+        Dataset.open(output)  # damage is found before the text is read
     tokenizer = _choose_tokenizer(vocabulary, output if append else None)
     plan = BuildPlan.of(
         plan_input_shards(inputs, config.reading, progress=progress),
@@ -98,15 +100,6 @@ def _save_tokenizer(tokenizer: WordPieceTokenizer, path: Path) -> Path:
         if not path.exists():  # else another build was faster
             raise
     return path
-
-
-def _check_append(dataset: Path, config: BuildConfig, *, overwrite: bool) -> None:
-    fraction = config.validation_fraction
-    check_exclusive({"append": True, "validation_fraction": fraction, "overwrite": overwrite})
-    has_words = Dataset.open(dataset).info.has_words
-    if has_words != (config.segmenter is not None):
-        what = f"{dataset} was built with{'' if has_words else 'out'} one"
-        raise InputError(what, where="segmenter", remedy="Append in the same way")
 
 
 def _choose_tokenizer(vocabulary: Path | str | None, dataset: Path | None) -> WordPieceTokenizer:

@@ -27,6 +27,7 @@ from cloze.data.dataset import (
     REPORT_FILE,
     Dataset,
     DatasetInfo,
+    Documents,
     choose_held_out_threshold,
     choose_validation_fraction,
     split_documents,
@@ -142,10 +143,9 @@ def _write_info(
     info = DatasetInfo(
         vocab_size=vocab_size,
         held_out_below=held_out_below,
-        has_words=plan.settings["segmenter"] is not None,
         **{name: getattr(summary, name) + (getattr(dataset.info, name) if dataset else 0) for name in names},
     )
-    documents = info.map_documents(sorted(directory.glob("*.arrow"))).cut()
+    documents = Documents.from_shards(sorted(directory.glob("*.arrow"))).cut()
     if not info.held_out_below:
         several = documents.select(np.flatnonzero(documents.num_sentences >= 2))
         fraction = plan.settings["validation_fraction"] or choose_validation_fraction(

@@ -15,14 +15,13 @@ import numpy.typing as npt
 from cloze.data.build.cleaning import CleaningCounts, Counts, clean_all
 from cloze.data.build.duplicates import LONG_PARAGRAPH_CHARACTERS, DuplicateCounts, text_digests
 from cloze.data.build.input_shards import ReadingConfig
-from cloze.data.dataset import without_words
 from cloze.data.reading.documents import Document
 from cloze.data.shards import Integers, Shard, to_offsets, write_shard
 from cloze.errors import InputError
 from cloze.results import Result
 from cloze.tables import format_count
 from cloze.tokenization.loading import load_wordpiece
-from cloze.tokenization.sentences import check_language, hash_splitter, split_sentences, split_with_function
+from cloze.tokenization.sentences import check_language, hash_splitter, split_sentences
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 
@@ -42,9 +41,6 @@ class BuildConfig:
     """ISO code of the rules that split paragraphs into sentences."""
     splitter: str | None = None
     """ "package.module:function" that splits paragraphs instead of the rules."""
-    segmenter: str | None = None
-    """ "package.module:function" that splits sentences into words for whole-word masking, in scripts without spaces.
-    The tokens stay the same."""
     validation_fraction: float | None = None
     """Share of the documents held out from training, at least two of them. None is 0.005, or in a small data set the
     share that has 40,000 tokens, at most 0.1."""
@@ -97,23 +93,17 @@ def count_shard(shard: Shard, tokenizer: Tokenizer) -> BuildSummary:
         documents=len(sentences_D),
         sentences=int(sentences_D.sum()),
         tokens=len(shard.token_ids),
-        unknown_tokens=int(
-            (without_words(shard.token_ids, tokenizer.vocab_size) == tokenizer.unknown_id).sum()
-        ),
+        unknown_tokens=int((shard.token_ids == tokenizer.unknown_id).sum()),
         single_sentence_documents=int((sentences_D == 1).sum()),
     )
 
 
 def part_settings(config: BuildConfig, tokenizer: WordPieceTokenizer) -> dict[str, Any]:
     """Return everything that the bytes of a part depend on, except its text."""
-    functions = {"splitter": config.splitter, "segmenter": config.segmenter}
     return {
         "vocabulary": hash_tokenizer(tokenizer),
         "language": config.language,
-        **{
-            name: function and [function, hash_splitter(function, name)]
-            for name, function in functions.items()
-        },
+        "splitter": config.splitter and [config.splitter, hash_splitter(config.splitter)],
         "without": sorted({*config.reading.cleaning.without} - FINAL_STEPS),
         "clean": config.reading.cleaning.clean,
         "part_characters": config.reading.part_characters,
@@ -138,21 +128,8 @@ def make_part(
     summary = replace(
         count_shard(shard, tokenizer), empty_documents=len(cleaned) - len(kept), cleaning=counts
     )
-    if config.segmenter is not None:
-        continues = np.concatenate(
-            [*(_continues_word(text, tokenizer, config.segmenter) for text in texts), [False]]
-        )
-        shard = replace(shard, token_ids=tokens + tokenizer.vocab_size * continues[:-1])
     write_shard(path, shard, vocab_size=tokenizer.vocab_size)
     return {**summary.as_dict(), "running_text": [document.kind == "paragraphs" for document in kept]}
-
-
-def _continues_word(text: str, tokenizer: Tokenizer, segmenter: str) -> npt.NDArray[np.bool_]:
-    """Return whether each token of a sentence is in the same word as the token before it."""
-    words = split_with_function(text, segmenter, "segmenter")
-    number = np.searchsorted([start for start, _ in words], tokenizer.starts(text), side="right")
-    continues: npt.NDArray[np.bool_] = np.diff(number, prepend=-1) == 0
-    return continues
 
 
 def _assemble(
