@@ -260,42 +260,24 @@ def test_several_runs_keep_their_data_once(review_rows, nano_checkpoint, tmp_pat
 def test_settings_are_named_alike_in_all_places(nano_checkpoint, reviews, tmp_path) -> None:
     with pytest.raises(InputError, match=r"^model: is missing. Give cloze-mini, a checkpoint"):
         cloze.finetune("classification", train=reviews, output=tmp_path / "r")
-    task = task_of("classification", text_column="review", label_column="liked")
+    columns, data = (
+        {"text_column": "review", "label_column": "liked"},
+        {"train": reviews, "model": nano_checkpoint},
+    )
     config = cloze.FinetuneConfig(
         model=str(nano_checkpoint), train=str(reviews), device="cpu", max_seq_length=16
     )
-    cloze.finetune(task, config=config, output=tmp_path / "one", epochs=1)
-    cloze.finetune(
-        "classification",
-        train=reviews,
-        model=nano_checkpoint,
-        output=tmp_path / "other",
-        text_column="review",
-        label_column="liked",
-        max_seq_length=16,
-        epochs=1,
-        settings={"optimizer": {"learning_rate": 5e-5}, "device": "cpu"},
-    )
-    assert (tmp_path / "one/run.toml").read_text() == (tmp_path / "other/run.toml").read_text()
-
-
-def test_a_recipe_is_named(nano_checkpoint, review_rows, tmp_path) -> None:
-    short = {**SETTINGS, "seeds": 1, "train_examples": 20}
-    del short["learning_rate"]
-    rows = [dict(zip(("review", "liked"), row, strict=True)) for row in review_rows]
     recipe = tmp_path / "mine.toml"
-    recipe.write_text("epochs = 1\n[optimizer]\nlearning_rate = 1e-3\n")
-    cloze.finetune(
-        "classification",
-        config=recipe,
-        output=tmp_path / "run",
-        train=rows,
-        model=nano_checkpoint,
-        **{**short, "epochs": None},
-    )
-    text = (tmp_path / "run/run.toml").read_text()
-    assert "epochs = 1\n" in text
-    assert "learning_rate = 0.001\n" in text
+    recipe.write_text("epochs = 1\nmax_seq_length = 16\n[optimizer]\nlearning_rate = 1e-3\n")
+    settings = {"optimizer": {"learning_rate": 1e-3}, "device": "cpu"}
+    for name, task, given in (
+        ("a", task_of("classification", **columns), {"config": config, "epochs": 1, "learning_rate": 1e-3}),
+        ("b", "classification", {**data, **columns, "max_seq_length": 16, "epochs": 1, "settings": settings}),
+        ("c", "classification", {**data, **columns, "config": recipe, "device": "cpu"}),
+    ):
+        cloze.finetune(task, output=tmp_path / name, **given)
+        assert (tmp_path / name / "run.toml").read_text() == (tmp_path / "a/run.toml").read_text()
+    assert "learning_rate = 0.001\n" in (tmp_path / "c/run.toml").read_text()
 
 
 def test_predictors_take_inputs_in_memory(run_of_file: Path) -> None:

@@ -13,8 +13,7 @@ from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 from cloze.cli import main
 from cloze.data.reading.tagged_text import Sentence
 from cloze.errors import InputError
-from cloze.tasks.features import encode_text
-from cloze.tasks.tagging_features import tagging_features
+from cloze.tasks.features import encode_text, tagging_features
 from cloze.tokenization.library_tokenizer import LibraryTokenizer
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer import Tokenizer

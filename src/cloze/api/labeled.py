@@ -15,7 +15,7 @@ from cloze.suggestions import suggests_keywords
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.data.reading.formats import FormatDescription
-    from cloze.tasks.description import TaskDescription
+    from cloze.tasks.registry import TaskDescription
     from cloze.tasks.task import Task
 
 
@@ -145,8 +145,7 @@ def describe_tasks(task: str | None = None) -> "list[TaskDescription]":
     Args:
         task: name of the task to describe (default: all of them).
     """
-    from cloze.tasks.description import describe_task
-    from cloze.tasks.registry import TASKS, find_task
+    from cloze.tasks.registry import TASKS, describe_task, find_task
 
     kinds = sorted(TASKS.values(), key=lambda task: task.name) if task is None else [find_task(task)]
     return [describe_task(kind) for kind in kinds]

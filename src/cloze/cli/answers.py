@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.inference.embedding_files import EmbeddingFileSummary
     from cloze.inference.neighbors import Neighbor
     from cloze.inference.pretrained_heads import FilledText, NextSentencePrediction
-    from cloze.tasks.description import TaskDescription
+    from cloze.tasks.registry import TaskDescription
 
 _MAX_CLASSES = 5
 

@@ -16,9 +16,6 @@ import numpy.typing as npt
 from cloze.errors import InputError
 from cloze.tasks.texts import Texts
 
-_TOKEN_PATTERN = r"\w+|[^\w\s]"
-_MAX_ITERATIONS = 1000
-
 
 def fit_tfidf(texts: Sequence[str]) -> Any:
     """Return scikit-learn's vectorizer with the vocabulary and weights of texts."""
@@ -26,7 +23,8 @@ def fit_tfidf(texts: Sequence[str]) -> Any:
 
     if not any(text.strip() for text in texts):
         raise InputError("the texts to learn from hold no word")
-    return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=_TOKEN_PATTERN).fit(texts)
+    pattern = r"\w+|[^\w\s]"
+    return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=pattern).fit(texts)
 
 
 def tfidf_features(train: Texts, dev: Texts) -> tuple[Any, Any]:
@@ -76,7 +74,7 @@ def class_probabilities(
         probabilities_NC[:, targets[0]] = 1
         return probabilities_NC
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # more would change the scores little
-        classifier = LogisticRegression(max_iter=_MAX_ITERATIONS).fit(train, targets)
+        warnings.simplefilter("ignore", ConvergenceWarning)  # more steps would change the scores little
+        classifier = LogisticRegression(max_iter=1000).fit(train, targets)
     probabilities_NC[:, classifier.classes_] = classifier.predict_proba(dev)
     return probabilities_NC

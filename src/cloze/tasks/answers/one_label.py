@@ -49,8 +49,6 @@ from cloze.tasks.texts import LabeledText, Texts
 from cloze.tasks.tfidf import class_probabilities, tfidf_features
 from cloze.tokenization.tokenizer import Tokenizer
 
-_MANY_CLASSES = 20
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ClassPrediction(Result):
@@ -121,7 +119,7 @@ class OneLabel(TextAnswer[ClassPrediction]):
             raise InputError(what, where=where, remedy="A classifier needs examples of two labels at least")
         if not self.labels:
             warn_of_placeholders((example.gold for example in examples), labels, where)
-            if len(labels) > max(_MANY_CLASSES, len(examples) / 2):
+            if len(labels) > max(20, len(examples) / 2):
                 what = f"{len(labels):,} classes in {len(examples):,} examples: most have one example"
                 remedy = "Numbers are learned by the task regression; `label_column` names another column"
                 warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)

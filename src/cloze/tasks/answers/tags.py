@@ -38,6 +38,7 @@ from cloze.metrics.conll import entities, entity_scores
 from cloze.models.config_file import load_labels
 from cloze.tasks.answers.kind import AnswerKind
 from cloze.tasks.arrays import softmax, split_rows
+from cloze.tasks.features import Integers, TaggingFeature, tagging_features
 from cloze.tasks.labels import check_unique, unknown_label
 from cloze.tasks.prediction_files import open_predictions
 from cloze.tasks.tag_predictions import (
@@ -47,7 +48,6 @@ from cloze.tasks.tag_predictions import (
     fit_to_words,
     read_columns,
 )
-from cloze.tasks.tagging_features import Integers, TaggingFeature, tagging_features
 from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tokenization.tokenizer import Tokenizer
 
