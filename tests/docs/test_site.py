@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-sys.path += [str(DOCS / "extensions"), str(DOCS / "pictures")]
+sys.path += [str(DOCS / "extensions"), str(DOCS / "pictures"), str(DOCS.parent / "examples")]
 
 import generated  # noqa: E402
 from draw import PICTURES  # noqa: E402
@@ -175,3 +175,12 @@ def test_the_guide_has_the_limits_of_the_server() -> None:
         f"up to {default.batch_tokens:,} tokens",
     ):
         assert words in page
+
+
+@pytest.mark.exhaustive
+def test_the_tables_of_the_examples_are_what_their_script_writes(tmp_path: Path) -> None:
+    from make_examples import main
+
+    main(tmp_path)
+    written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert written == {path.name: path.read_bytes() for path in (DOCS.parent / "examples").glob("*.csv")}
