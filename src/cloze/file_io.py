@@ -99,9 +99,7 @@ def write_file(path: Path, *, sync: bool = True, make_parents: bool = True) -> I
     """Yield a temporary file to fill; rename it to `path` on success, delete it on an error.
 
     Args:
-        path: the destination.
         sync: flush the file to disk before the rename, so that it also survives a power failure.
-        make_parents: create missing parent directories.
     """
     with disk_errors(path):
         if make_parents:

@@ -182,10 +182,8 @@ def model_files(directory: Path) -> list[str]:
 def download(name: HubName, files: HubFiles) -> Path:
     """Return the directory of a model in the cache, after downloading the files that are missing there.
 
-    Without a connection, what is in the cache is used, with a message.
-
-    Args:
-        name: the model; a commit whose files are in the cache needs no network.
+    A commit whose files are in the cache needs no network. Without a connection, what is in the cache is used, with a
+    message.
     """
     cached = find_cached(name)
     if cached is not None and name.commit is not None and has_all(cached, files):
@@ -265,12 +263,7 @@ def _check_hashes(api: Any, name: HubName, commit: str) -> None:
 
 @contextmanager
 def hub_errors(where: object, *, writing: bool = False) -> Iterator[None]:
-    """Turn the errors of huggingface_hub into a ClozeError of one line.
-
-    Args:
-        where: the name of a repository or the URL of a file, as in hf://org/name.
-        writing: whether it is written to.
-    """
+    """Turn the errors of huggingface_hub into a ClozeError of one line, at a repository or the URL of a file."""
     try:
         yield
     except ClozeError:

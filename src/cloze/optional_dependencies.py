@@ -10,12 +10,7 @@ from cloze.errors import InputError
 
 
 def require(packages: Iterable[str], *, extra: str, where: object) -> None:
-    """Raise if a package is not installed; call it before work that would fail later.
-
-    Args:
-        packages: names to import.
-        extra: the extra of cloze-bert that installs them.
-    """
+    """Raise if a package, which the extra of cloze-bert installs, is missing; call it before work that needs it."""
     for package in packages:
         if find_spec(package) is None:
             remedy = f"Run pip install 'cloze-bert[{extra}]'"

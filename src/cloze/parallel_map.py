@@ -252,9 +252,6 @@ def cpus_per_item(items: int, nodes: Sequence[int]) -> int:
     """Return the largest number of processors that all items can have at the same time; at least 1.
 
     With several machines, two of them have that many, so that an item of a lost machine can move to another.
-
-    Args:
-        nodes: processors of each machine.
     """
     two_largest = sorted((node for node in nodes if node), reverse=True)[:2] or [1]
     sizes = range(two_largest[-1], 1, -1)
