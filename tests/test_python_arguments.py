@@ -15,7 +15,6 @@ import torch
 import cloze
 from cloze.arguments import (
     check_integer,
-    check_integers,
     check_path,
     check_paths,
     check_text,
@@ -157,7 +156,6 @@ CHECKERS: tuple[tuple[str, Callable[[Any, str], object], type | tuple[()]], ...]
     ("name", check_path, Path),
     ("name", check_paths, Path),
     ("name", check_integer, int),
-    ("name", lambda x, name: check_integers(x, name, minimum=0, maximum=9), ()),
     ("name", lambda x, name: check_kind(x, str, name), ()),
     ("hidden_size", lambda x, name: cloze.BertConfig(**{name: x}), int),
     ("train", lambda x, name: cloze.baseline("classification", **{name: x}), Path),

@@ -163,14 +163,6 @@ def check_integer(value: Any, name: str, *, minimum: int | None = 1, maximum: in
     return number
 
 
-def check_integers(values: object, name: str, *, minimum: int, maximum: int) -> list[int]:
-    """Return integers as a list, from a list, tuple, array, tensor or iterator."""
-    return [
-        check_integer(value, f"{name}[{number}]", minimum=minimum, maximum=maximum)
-        for number, value in enumerate(iterate(values, name, "number"))
-    ]
-
-
 def parse_layers(text: str, name: str = "layers") -> tuple[int, ...]:
     """Parse layer numbers and inclusive ranges.
 
@@ -191,9 +183,8 @@ def parse_layers(text: str, name: str = "layers") -> tuple[int, ...]:
     return tuple(layers)
 
 
-def check_exclusive(keywords: Mapping[str, object]) -> None:
-    """Refuse keywords that exclude each other; None and False are not given."""
-    names = {name for name, value in keywords.items() if value is not None and value is not False}
+def check_exclusive(names: Set[str]) -> None:
+    """Refuse keywords that exclude each other."""
     for name, others in EXCLUDED.items():
         for other in others if name in names else ():
             if other in names:

@@ -138,7 +138,7 @@ def evaluate(
     from cloze.tasks.registry import find_task
 
     shown = resolve_progress(progress)
-    task = _find_task_name(task, model)
+    task = _find_task_name(model) if task is None else task
     if task in USED_ARGUMENTS:
         of_tasks = {"output": output, "errors": errors, "csv_safe": csv_safe, **options}
         for name, value in of_tasks.items():
@@ -237,14 +237,12 @@ def score(
     return result
 
 
-def _find_task_name(task: str | None, model: Any) -> str:
+def _find_task_name(model: Any) -> str:
     from cloze.inference.load import check_models
     from cloze.inference.predictor import Predictor, find_task_name
     from cloze.inference.pretrained_scores import USED_ARGUMENTS
     from cloze.model_paths import resolve_checkpoint
 
-    if task is not None:
-        return task
     if isinstance(model, Predictor):
         return model.task.name
     first = check_models(model)[0]

@@ -93,6 +93,7 @@ def finetune(
     """
     from cloze.api.settings import finetuning_layers, resolve_finetuning, resume_run
     from cloze.finetuning import finetune as finetuning
+    from cloze.training.distributed import num_restarts
 
     if options["report_to"] and options["workers"] != 1:
         what = "several processes cannot log to one service"
@@ -101,7 +102,7 @@ def finetune(
     layers, run = finetuning_layers(task, output, options), Path(output)
     workers = resolve_workers(options["workers"])
     with TemporaryDirectory(prefix="cloze-") as folder:
-        resumed = resume_run(layers, run)
+        resumed = resume_run(layers, run) if options["resume"] or num_restarts() else None
         resolved, config = resumed or resolve_finetuning(layers, Path(folder))
         report = finetuning.finetune(
             resolved,

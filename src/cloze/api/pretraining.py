@@ -59,13 +59,14 @@ def pretrain(*, output: str | Path, **options: Unpack[PretrainOptions]) -> dict[
     layers, run = pretraining_layers(output, options), Path(output)
     progress = resolve_progress(options["progress"])
     texts, overwrite = options["texts"], options["overwrite"]
-    resumed = resume_run(layers, run)
+    may_resume = options["resume"] or num_restarts() > 0
+    resumed = resume_run(layers, run) if may_resume else None
     config = resolve_pretraining(layers) if resumed is None else resumed[1]
     if texts is not None and is_rank_zero():
         if resumed is None:
             check_output(run, overwrite=overwrite)
         data = Path(config.data)
-        if (options["resume"] or num_restarts()) and data.exists():  # of this run, or of its killed start
+        if may_resume and data.exists():  # of this run, or of its killed start
             _check_texts(texts, data, progress)
         else:
             build_dataset(

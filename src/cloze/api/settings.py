@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from cloze.api.run_options import FinetuneOptions, PretrainOptions
-from cloze.arguments import check_exclusive
 from cloze.artifacts import RUN_DATA_FOLDER, is_free
 from cloze.config import (
     SETTINGS,
@@ -43,7 +42,6 @@ from cloze.tasks.config import resolve_task, settings_of_keywords
 from cloze.tasks.data import find_files, read_memory
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import Task
-from cloze.training.distributed import num_restarts
 from cloze.training.optimizer import parse_duration
 from cloze.training.run_directory import changed_settings, is_run, run_settings_file
 
@@ -81,7 +79,6 @@ class Layers(NamedTuple):
 
 def finetuning_layers(task: str | Task | None, output: str | Path | None, options: FinetuneOptions) -> Layers:
     """Return the settings that the arguments of `finetune` give; left-out options are not given."""
-    check_exclusive(options)
     run, config = Path(output or ""), options.get("config")
     recipe, source = _read_recipe(config, "finetuning")
     name = task.name if isinstance(task, Task) else task or recipe.get("task")
@@ -165,7 +162,6 @@ def resolve_finetuning(
 
 def pretraining_layers(output: str | Path | None, options: PretrainOptions) -> Layers:
     """Return the settings that the arguments of `pretrain` give; left-out options are not given."""
-    check_exclusive(options)
     run, config = Path(output or ""), options.get("config")
     data, model, budget = options.get("data"), options.get("model"), options.get("budget")
     if isinstance(model, str) and model not in all_sizes() and _is_model(model):
@@ -203,9 +199,12 @@ def resolve_pretraining(layers: Layers, *, draft: bool = False) -> PretrainConfi
 
 
 def resume_run(layers: Layers, run: Path) -> tuple[Any, Any] | None:
-    """Return the task and the config of the run to resume, with the permitted changes; None to start one."""
+    """Return the task and the config of the run to resume, with the permitted changes; None to start one.
+
+    Without the option `resume` torchrun has started the command again.
+    """
     resume, table = layers.options.get("resume", False), layers.table
-    if not (num_restarts() or resume) or (resume and is_free(run) and table):
+    if resume and is_free(run) and table:
         return None
     kind = PretrainConfig if layers.task is None else FinetuneConfig
     try:
@@ -226,7 +225,7 @@ def resume_run(layers: Layers, run: Path) -> tuple[Any, Any] | None:
     except InputError:
         if resume:
             raise
-        return None  # after a failure torchrun repeats the command
+        return None
     for name, data in layers.rows.items():
         path, (_, rows) = getattr(resumed[1], name), read_memory(resumed[0], data, name)
         if path is None or not Path(path).is_file() or file_sha256(path) != rows.sha256:

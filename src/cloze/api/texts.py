@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cloze import file_io
-from cloze.arguments import check_exclusive, check_paths
+from cloze.arguments import check_paths
 from cloze.errors import InputError
 from cloze.options import ReadingOptions
 
@@ -38,10 +38,6 @@ def open_text(
     if texts is None:
         yield list(map(str, check_paths(inputs))), reading
         return
-    given_by_default = {"inputs": (), "format": "auto", "text_field": "text"}
-    of_files = {"inputs": inputs, **options}
-    is_given = {name: value != given_by_default.get(name) for name, value in of_files.items()}
-    check_exclusive({"texts": True, **is_given})
     with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
         file = Path(directory) / "texts.jsonl"
         with file_io.disk_errors(file), file.open("w", encoding="utf-8", newline="\n") as stream:

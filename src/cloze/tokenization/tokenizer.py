@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from cloze.arguments import check_integer, check_integers, check_pairs, check_text, check_texts
+from cloze.arguments import check_integer, check_pairs, check_text, check_texts, iterate
 from cloze.errors import InputError
 from cloze.optional_dependencies import import_package
 from cloze.suggestions import suggests_keywords
@@ -357,7 +357,10 @@ class Tokenizer(ABC):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Join tokens to text: those that continue a word to the word before them, no space before a period."""
-        numbers = check_integers(ids, "ids", minimum=0, maximum=self.vocab_size - 1)
+        numbers = [
+            check_integer(number, f"ids[{place}]", minimum=0, maximum=self.vocab_size - 1)
+            for place, number in enumerate(iterate(ids, "ids", "number"))
+        ]
         with library_panics():
             text: str = self._backend.decode(numbers, skip_special_tokens=False)
         return text

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from cloze import artifacts
-from cloze.arguments import check_exclusive
 from cloze.data.build.directory import (
     check_output_is_not_read,
     keep_finished_parts,
@@ -49,8 +48,6 @@ def build_dataset(
     """Tokenize files into a data set in a directory, as `cloze.build_dataset` does."""
     check_output_is_not_read(output, inputs)
     if append:
-        fraction = config.validation_fraction
-        check_exclusive({"append": True, "validation_fraction": fraction, "overwrite": overwrite})
         Dataset.open(output)  # damage is found before the text is read
     tokenizer = _choose_tokenizer(vocabulary, output if append else None)
     plan = BuildPlan.of(
