@@ -147,6 +147,7 @@ def test_a_trial_with_an_undefined_score_is_the_last_and_has_nulls_in_its_files(
         ("rate-0.3", True),
     ]
     assert summary["best"]["trial"] == summary["settings"][0]["results"][0]["trial"]
+    assert {name for name, count in _checkpoints(run).items() if count} == {summary["best"]["trial"]}
     files = [path for path in run.rglob("*") if path.suffix in (".json", ".jsonl", ".md")]
     assert not [path for path in files if re.search(r"\b(NaN|nan|Infinity)\b", path.read_text())]
     trial = run / "trials" / summary["settings"][1]["results"][0]["trial"]

@@ -177,7 +177,9 @@ def test_ranks_that_do_not_divide_the_batch_are_refused(nano):
         if rank:  # one rank says it
             assert refused.value.code == 2
         else:
-            message = "torchrun: 4 ranks cannot share a batch of 6 and 12 evenly. Start 1, 2, 3 or 6, or set another"
+            message = (
+                "torchrun: 4 ranks cannot share a batch of 6 evenly. Start a number that divides 6 and 12, or"
+            )
             assert str(refused.value).startswith(message)
 
 

@@ -25,6 +25,7 @@ from cloze.api.settings import find_initial_checkpoint
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig
+from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.inference.pretrained_heads import FillMask, NextSentence
@@ -40,6 +41,7 @@ from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig, read_state
 from cloze.training.metrics_log import read_metrics
 from cloze.training.optimizer import MuonConfig
+from corpora import save_vocabulary
 from runs import assert_same_run, assert_same_weights, pretrain, resume_pretraining, rows, weights
 
 RECIPES = sorted((Path(__file__).resolve().parents[2] / "src/cloze/recipes").glob("*.toml"))
@@ -363,6 +365,27 @@ def test_few_or_short_documents_train_without_pairs(nano, dataset, tmp_path, mon
     assert measured["loss"] == measured["masked_lm_loss"] > 0
     assert "next_sentence_loss" not in measured
     assert read_state(resolve_checkpoint(tmp_path / "here", "latest")).step == 2
+
+
+WORDS = "北京大学的生他来到"
+
+
+def test_words_of_chinese_are_said_to_be_characters(nano, tmp_path, capsys):
+    text = tmp_path / "text.txt"
+    text.write_text("\n\n".join(f"{WORDS[n % 9 :] * 3}\n{WORDS * (n % 5 + 1)}" for n in range(60)))
+    save_vocabulary(tmp_path / "vocabulary", WORDS)
+    config = BuildConfig(validation_fraction=0.2)
+    build_dataset([text], tmp_path / "vocabulary", tmp_path / "data", config)
+    masking = MaskingConfig(whole_word=True)
+    pretrain(
+        replace(nano, data=str(tmp_path / "data"), masking=masking, steps=2),
+        tmp_path / "run",
+        progress=Progress(),
+    )
+    told = capsys.readouterr().err
+    said = "of the tokens are of scripts without spaces, where a word is one Chinese character"
+    assert said in told
+    assert (tmp_path / "run" / "latest").exists()
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ from cloze.training.checkpoints import (
 )
 from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
-from cloze.training.interrupts import Interrupted
+from cloze.training.interrupts import Interrupted, catch_signals
 from cloze.training.metric_sums import MeasuredStep, MetricSums, means_of_steps
 from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import Budget, OptimizerConfig, parse_duration
@@ -185,6 +185,16 @@ def test_run_learns_evaluates_and_keeps_newest_and_best_checkpoints(whole):
 def test_permanent_checkpoints_are_saved_when_due_and_kept(tmp_path):
     _train(tmp_path, every_steps=2, keep_newest=1, keep_every_steps=5)
     assert _kept(tmp_path) == sorted({5, 10, 12, _best_step(tmp_path)})
+
+
+def test_the_best_checkpoint_is_kept_however_old(tmp_path):
+    class Worsening(LineObjective):
+        def selection_score(self, metrics: Mapping[str, float]) -> tuple[float, ...]:
+            return (-len(losses(tmp_path, "validation")),)
+
+    _train(tmp_path, Worsening(), keep_newest=1)
+    assert _kept(tmp_path) == [4, 12]
+    assert os.readlink(tmp_path / "best") == "checkpoints/step-00000004"
 
 
 class _PulledPlug(BaseException):
@@ -645,3 +655,29 @@ def test_a_row_of_the_log_has_the_means_of_its_steps():
         "gradient_norm": 3.0,
         "tokens_per_second": 10.0,
     }
+
+
+@pytest.fixture
+def usual_handler():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_second_signal_has_its_usual_effect(usual_handler):
+    with catch_signals() as request:
+        signal.raise_signal(signal.SIGINT)
+        assert request.signal_name == "SIGINT"
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_signal_that_comes_while_a_line_is_printed_is_answered(usual_handler, capfd, monkeypatch):
+    def fail(text):
+        raise RuntimeError("reentrant call")
+
+    monkeypatch.setattr(type(SILENT), "note", lambda self, text: fail(text))
+    with catch_signals() as request:
+        signal.raise_signal(signal.SIGINT)
+    assert request
+    assert capfd.readouterr().err == "stopping after this step, with a checkpoint; again to stop now\n"

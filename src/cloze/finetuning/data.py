@@ -58,12 +58,12 @@ class LabeledData:
 def find_data(task: Task, train: str, dev: str | None = None, unlabeled: str | None = None) -> dict[str, str]:
     """Return the files that a run reads, by their settings, with files in the place of directories."""
     train, dev = find_files(task, train, dev)
-    files = {"train": train, "dev": dev, "unlabeled": unlabeled}
-    found = {setting: name for setting, name in files.items() if name is not None}
-    for name in found.values():
+    names = {"train": train, "dev": dev, "unlabeled": unlabeled}
+    files = {setting: name for setting, name in names.items() if name is not None}
+    for name in files.values():
         if not is_source(name):
             raise InputError("no such file", where=name)
-    return found
+    return files
 
 
 def hash_files(files: Mapping[str, str], expected: str | None = None) -> tuple[str, dict[str, str]]:
@@ -106,9 +106,10 @@ def load_data(
         remedy = "Give one a line, or leave `unlabeled` out"
         raise InputError("no texts", where=sources["unlabeled"], remedy=remedy)
 
+    limit = config.max_seq_length
+
     def tokenize(examples: list[Any], name: str, labeled_in: Data | None) -> Features:
         """Return features; report truncated texts, and refuse labeled ones without a target."""
-        limit = config.max_seq_length
         features = featurize(task.answer, examples, tokenizer, max_seq_length=limit, progress=progress)
         losses = count_losses(examples, features, tokenizer)
         if losses.truncated:

@@ -245,7 +245,8 @@ def _run_trial(
     data = prepared.data
     if prepared.config.grid.data_fractions:
         size = fraction_size(len(data.train), trial.config.data_fraction)
-        train, features = sample(data.train, size), sample(data.train_features, size)
+        pairs = sample(list(zip(data.train, data.train_features, strict=True)), size)
+        train, features = ([pair[i] for pair in pairs] for i in (0, 1))
         data = replace(data, train=train, train_features=features)
         if counts := count_classes(prepared.task, data.train):
             progress.note(describe_classes(counts))

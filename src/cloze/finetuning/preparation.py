@@ -108,27 +108,24 @@ class PreparedData:
     teacher_outputs: TeacherOutputs | None = None
     """Those of the training data, once they are computed."""
 
-    def build_model(self) -> nn.Module:
-        """Return the initial model: the layers that the student keeps, and the head."""
-        layers, dropout = self.config.distillation.student_layers, self.config.dropout
-        encoder = load_model(self.start)
-        if layers:
-            encoder = keep_layers(encoder, layers)
-        if dropout is not None:
-            set_dropout(encoder, hidden=dropout, attention=dropout)
-        generator = torch.Generator().manual_seed(self.config.seed)
-        model = self.task.answer.head(encoder, generator=generator)
-        model.load_state_dict(self.head, strict=False)
-        return self.for_training(model)
-
-    def for_training(self, model: nn.Module) -> nn.Module:
-        """Return a model with the head's dropout and the frozen parts that the settings say, on the device."""
-        config = self.config
-        if config.dropout is not None and isinstance(model, ModelWithOutputLayer) and model.dropout_prob:
-            model.dropout_prob = config.dropout
-        encoder = find_encoder(model)
-        if encoder is not None and (config.freeze_embeddings or config.freeze_layers):
-            for part in (encoder.embeddings, *encoder.layers[: config.freeze_layers]):
+    def build_model(self, trained: nn.Module | None = None) -> nn.Module:
+        """Return the initial model, the layers that the student keeps and the head, or a trained one of the run."""
+        config, model = self.config, trained
+        dropout, layers = config.dropout, config.distillation.student_layers
+        if model is None:
+            encoder = load_model(self.start)
+            if layers:
+                encoder = keep_layers(encoder, layers)
+            if dropout is not None:
+                set_dropout(encoder, hidden=dropout, attention=dropout)
+            generator = torch.Generator().manual_seed(config.seed)
+            model = self.task.answer.head(encoder, generator=generator)
+            model.load_state_dict(self.head, strict=False)
+        if dropout is not None and isinstance(model, ModelWithOutputLayer) and model.dropout_prob:
+            model.dropout_prob = dropout
+        body = find_encoder(model)
+        if body is not None and (config.freeze_embeddings or config.freeze_layers):
+            for part in (body.embeddings, *body.layers[: config.freeze_layers]):
                 part.requires_grad_(requires_grad=False)
         return model.to(self.context.device)
 

@@ -48,7 +48,7 @@ def train_and_score(
             return FinetuningObjective(prepared.build_model(), prepared)
         task = load_finetuned_task(checkpoint)  # with the threshold of the last evaluation
         model = load_model(checkpoint, task.answer.head, verify=False)
-        return FinetuningObjective(prepared.for_training(model), prepared, task)
+        return FinetuningObjective(prepared.build_model(model), prepared, task)
 
     def build_batches() -> FinetuningBatches:
         return FinetuningBatches(prepared.with_teacher_outputs(run, progress))

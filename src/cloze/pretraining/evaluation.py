@@ -45,12 +45,6 @@ class PretrainingEvaluationConfig(Settings):
     """Seed of pairs and masks."""
     micro_batch_tokens: int = 8192
 
-    def _check(self) -> None:
-        if (length := self.max_seq_length or _DEFAULT_LENGTH) > self.micro_batch_tokens:
-            raise ValueError(
-                f"max_seq_length {length} is more than micro_batch_tokens {self.micro_batch_tokens}"
-            )
-
 
 @dataclass(frozen=True, slots=True)
 class PretrainingEvaluation:

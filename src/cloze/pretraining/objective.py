@@ -7,7 +7,7 @@ likelihood"); google-research/bert run_pretraining.py:149 @eedf571.
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from cloze.data.batch import PretrainingBatch
 from cloze.models.batch import to_device
@@ -15,7 +15,7 @@ from cloze.models.checkpoint import save_model
 from cloze.models.heads import BertForPreTraining, PreTrainingLogits
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.training.distributed import DistributedContext
-from cloze.training.metric_sums import MetricSums
+from cloze.training.metric_sums import MetricSums, cross_entropy
 from cloze.training.objective import Objective
 
 
@@ -91,6 +91,5 @@ class PretrainingObjective(Objective):
 
 
 def _loss_and_accuracy(name: str, logits: Tensor, targets: Tensor) -> dict[str, tuple[Tensor, float]]:
-    loss = nn.functional.cross_entropy(logits.float(), targets, reduction="sum")
-    correct = (logits.argmax(-1) == targets).sum()
-    return {f"{name}_loss": (loss, len(targets)), f"{name}_accuracy": (correct, len(targets))}
+    _, metrics = cross_entropy(logits.float(), targets)
+    return {f"{name}_{key}": value for key, value in metrics.items()}

@@ -108,13 +108,10 @@ class DistributedContext:
 
     def check_batch_sizes(self, batch_sizes: Sequence[int]) -> None:
         """Check that every batch can be divided evenly among the ranks."""
-        possible = [n for n in range(1, min(batch_sizes) + 1) if not any(size % n for size in batch_sizes)]
-        if self.world_size not in possible:
-            sizes = " and ".join(map(str, sorted(set(batch_sizes))))
-            what = f"{self.world_size} ranks cannot share a batch of {sizes} evenly"
-            *others, last = map(str, possible)
-            start = f"{', '.join(others)} or {last}" if others else last
-            remedy = f"Start {start}, or set another batch_size"
+        if uneven := [size for size in batch_sizes if size % self.world_size]:
+            what = f"{self.world_size} ranks cannot share a batch of {uneven[0]} evenly"
+            sizes = " and ".join(map(str, sorted({*batch_sizes})))
+            remedy = f"Start a number that divides {sizes}, or set another batch_size"
             error = InputError(what, where="torchrun", remedy=remedy)
             raise error if self.is_rank_zero else SystemExit(error.exit_code)  # one message is enough
 

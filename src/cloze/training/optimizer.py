@@ -26,7 +26,8 @@ _Pair: TypeAlias = tuple[Tensor, Tensor]
 """A matrix and the direction of its step, neither with more rows than columns."""
 # The kernels divide by 1 - beta ** step, which is 1 at this step for every beta.
 _STEP_WITHOUT_CORRECTION = math.inf
-# The odd polynomial a x + b x^3 + c x^5 brings each singular value to between 0.7 and 1.2 in five iterations.
+# The odd polynomial a x + b x^3 + c x^5 brings each singular value from 0.001 of the largest to between 0.7 and 1.2 in
+# five iterations.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 _RMS_OF_ADAM = 0.2  # about the size of an entry of AdamW's step, at rate 1
 
@@ -178,31 +179,23 @@ class MuonAdamW(AdamW):
             self._update(pairs, rate)
 
     def _update(self, pairs: Sequence[_Pair], rate: float) -> None:
-        """Update matrices of one shape; their temporary memory is freed before the next shape."""
+        """Update matrices of one shape; their temporary memory is freed before the next shape.
+
+        Newton and Schulz's iteration brings the singular values of each direction to about one; the result need not
+        be exact, so that bfloat16 suffices for the products.
+
+        Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon.
+        """
         directions_KMN = torch.stack([direction for _, direction in pairs])
-        step_KMN = orthogonalize(directions_KMN, self._newton_schulz_steps, self._product_dtype)
-        for (part, _), step_MN in zip(pairs, step_KMN, strict=True):
+        x_KMN = directions_KMN.to(self._product_dtype)
+        x_KMN = x_KMN / (x_KMN.norm(dim=(1, 2), keepdim=True) + 1e-7)
+        for _ in range(self._newton_schulz_steps):
+            gram_KMM = x_KMN @ x_KMN.mT
+            polynomial_KMM = torch.baddbmm(gram_KMM, gram_KMM, gram_KMM, beta=_B, alpha=_C)
+            x_KMN = torch.baddbmm(x_KMN, polynomial_KMM, x_KMN, beta=_A)
+        for (part, _), step_MN in zip(pairs, x_KMN.to(directions_KMN.dtype), strict=True):
             part.mul_(1 - rate * self._weight_decay)
             part.add_(step_MN, alpha=-rate * _RMS_OF_ADAM * max(part.shape) ** 0.5)
-
-
-def orthogonalize(matrices: Tensor, num_steps: int, product_dtype: torch.dtype) -> Tensor:
-    """Bring the singular values of each matrix to about one, by Newton and Schulz's iteration.
-
-    Args:
-        matrices: [K, M, N], with no more rows than columns.
-        num_steps: iterations; five bring values from 0.001 of the largest to between 0.7 and 1.2.
-        product_dtype: format of the products; bfloat16 suffices, as the result need not be exact.
-
-    Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon.
-    """
-    x_KMN = matrices.to(product_dtype)
-    x_KMN = x_KMN / (x_KMN.norm(dim=(1, 2), keepdim=True) + 1e-7)
-    for _ in range(num_steps):
-        gram_KMM = x_KMN @ x_KMN.mT
-        polynomial_KMM = torch.baddbmm(gram_KMM, gram_KMM, gram_KMM, beta=_B, alpha=_C)
-        x_KMN = torch.baddbmm(x_KMN, polynomial_KMM, x_KMN, beta=_A)
-    return x_KMN.to(matrices.dtype)
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> AdamW:
