@@ -103,9 +103,6 @@ METHODS: tuple[tuple[str, Call], ...] = (
     ("text", lambda my, x: my.fill.probabilities(x)),
     ("sentence_a", lambda my, x: my.follows(x, "b")),
     ("text", lambda my, x: my.tokenizer.encode(x)),
-    ("directory", lambda my, x: my.tokenizer.save(x)),
-    ("word_masking", lambda my, x: my.score("a", word_masking=x)),
-    ("top_k", lambda my, x: my.fill("a [MASK]", top_k=x)),
     ("words[1]", lambda my, x: my.tag(words=["a", x])),
     ("ids[1]", lambda my, x: my.tokenizer.decode([5, x])),
     ("examples[0]", lambda my, x: my.classify.predict([x])),
@@ -156,7 +153,6 @@ CHECKERS: tuple[tuple[str, Callable[[Any, str], object], type | tuple[()]], ...]
     ("name", check_path, Path),
     ("name", check_paths, Path),
     ("name", check_integer, int),
-    ("name", lambda x, name: check_kind(x, str, name), ()),
     ("hidden_size", lambda x, name: cloze.BertConfig(**{name: x}), int),
     ("train", lambda x, name: cloze.baseline("classification", **{name: x}), Path),
 )
@@ -201,6 +197,12 @@ def test_the_kinds_of_annotations_are_checked_first(function: Callable[..., obje
         ),
         (float, [1, 0.5, np.float32(1)], [True, "1"], "it is True, a bool. Give a number."),
         (str | Path, ["a", Path("a")], ["", "a\0", 5], "it is ''. Give the path of a file or directory."),
+        (
+            str | Path | Sequence[str],
+            [np.array(["a", "b"]), FRAME["text"]],
+            [np.array(5), ""],
+            "it is a ndarray. Give the path of a file or directory or a list.",
+        ),
         (
             Sequence[int],
             [[1], (), iter("a"), np.array([1])],

@@ -1,4 +1,4 @@
-"""Did you mean: the nearest of the names that a flag, a keyword or a setting may have."""
+"""Check the names and kinds of arguments; suggest the nearest name of a flag, a keyword or a setting."""
 
 import difflib
 import functools
@@ -164,7 +164,8 @@ _KINDS = {
 def check_kind(value: object, hint: Any, name: str) -> None:
     """Refuse an argument of a kind that its annotation does not name; the items of a list are left to the function."""
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    is_no_path = Path in kinds and (value == "" or "\0" in str(value))
+    is_path = Path in kinds and isinstance(value, (str, os.PathLike))
+    is_no_path = is_path and (not str(value) or "\0" in str(value))
     for kind in kinds if not is_no_path else ():
         if _is_of(value, kind):
             return
