@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cloze.errors import InputError
-from cloze.models.tensor_bundle import MalformedError, masked_crc32c, read_bundle, read_table
+from cloze.models.tensor_bundle import masked_crc32c, read_bundle, read_table
 
 pytestmark = pytest.mark.protected
 
@@ -137,45 +137,51 @@ def test_tensors_equal_googles_checkpoint(shared, step):
             assert np.array_equal(bundle[name].numpy(), arrays[name])
 
 
+def after_header(block, **layout):
+    return table_of(block_of({b"": HEADER}), block, **layout)
+
+
+def after_snappy(block):
+    """After the header, in Snappy, too."""
+    return table_of(pa.compress(block_of({b"": HEADER}), codec="snappy", asbytes=True), block, compression=1)
+
+
 FOUR = np.float32(4).tobytes()
 BAD = {
-    "empty": (b"", "does not end as"),
-    "text": (b"a text of more than forty-eight characters, no table", "does not end as"),
-    "footer alone": (b"\0" * 40 + MAGIC, "outside"),
-    "index block outside": ((b"\0\0" + varint(1 << 40) + varint(9)).ljust(40, b"\0") + MAGIC, "outside"),
-    "checksum": (table_of(block_of({b"": HEADER})).replace(HEADER, b"\x08\x02", 1), "checksum of a block"),
-    "unknown compression": (table_of(block_of({b"": HEADER}), compression=7), "compression 7"),
-    "invalid snappy": (table_of(b"\x0a\xff\xff\xff", compression=1), "cannot be decompressed"),
-    "snappy bomb": (table_of(varint(1 << 40) + b"\0", compression=1), "bytes of memory"),
-    "restart points": (table_of(struct.pack("<I", 1 << 31)), "too short"),
-    "entry too long": (table_of(b"\0\x01\x7fk" + struct.pack("<2I", 0, 1)), "beyond its block"),
-    "prefix of nothing": (table_of(b"\x05\x01\x01kv" + struct.pack("<2I", 0, 1)), "beyond its block"),
-    "endless number": (table_of(b"\xff" * 12 + struct.pack("<2I", 0, 1)), "64 bits"),
-    "long key": (table_of(block_of({b"k" * 2000: b""})), "2,000 bytes"),
-    "keys out of order": (table_of(block_of({b"b": b"", b"a": b""})), "in order"),
-    "one block many times": (
-        table_of(block_of({}), handles=[varint(0) + varint(8), varint(0) + varint(8)]),
-        "overlap",
+    "empty": b"",
+    "text": b"a text of more than forty-eight characters, no table",
+    "footer alone": b"\0" * 40 + MAGIC,
+    "index block outside": (b"\0\0" + varint(1 << 40) + varint(9)).ljust(40, b"\0") + MAGIC,
+    "checksum": table_of(block_of({b"": HEADER})).replace(HEADER, b"\x08\x02", 1),
+    "unknown compression": table_of(block_of({b"": HEADER}), compression=7),
+    "invalid snappy": after_snappy(b"\x0a\xff\xff\xff"),
+    "snappy bomb": after_snappy(varint(1 << 40) + b"\0"),
+    "restart points": after_header(struct.pack("<I", 1 << 31)),
+    "entry too long": after_header(b"\0\x01\x7fk" + struct.pack("<2I", 0, 1)),
+    "prefix of nothing": after_header(b"\x05\x01\x01kv" + struct.pack("<2I", 0, 1)),
+    "endless number": after_header(b"\xff" * 12 + struct.pack("<2I", 0, 1)),
+    "long key": after_header(block_of({b"k" * 2000: b""})),
+    "keys out of order": after_header(block_of({b"b": entry(), b"a": entry()})),
+    "one block many times": after_header(
+        block_of({}), handles=[varint(0) + varint(13), varint(0) + varint(13)]
     ),
-    "no header": (table_of(block_of({b"name": entry()})), "no header"),
-    "big-endian": (index_of(header=HEADER + field(2, 1)), "big-endian"),
-    "no data files": (index_of(header=field(1, 0)), "0 data files"),
-    "shard beyond the last": (index_of(w=entry(FOUR, shard=1)), "beyond the last"),
-    "name that is no text": (table_of(block_of({b"": HEADER, b"\xff": entry()})), "utf-8"),
-    "text for a number": (index_of(w=field(1, b"x")), "is text"),
-    "number for a message": (index_of(w=field(2, 4)), "is a number"),
-    "field too long": (index_of(w=varint(2 << 3 | 2) + b"\x7f"), "beyond its message"),
-    "unknown wire type": (index_of(w=b"\x0b"), "wire type 3"),
-    "many dimensions": (index_of(w=entry(FOUR, shape=(1,) * 70)), "an impossible shape"),
-    "negative dimension": (index_of(w=entry(shape=(0, 2**64 - 1))), "an impossible shape"),
+    "no header": table_of(block_of({b"name": entry()})),
+    "big-endian": index_of(header=HEADER + field(2, 1)),
+    "no data files": index_of(header=field(1, 0)),
+    "name that is no text": table_of(block_of({b"": HEADER, b"\xff": entry()})),
+    "text for a number": index_of(w=field(1, b"x")),
+    "number for a message": index_of(w=field(2, 4)),
+    "field too long": index_of(w=varint(2 << 3 | 2) + b"\x7f"),
+    "unknown wire type": index_of(w=b"\x0b"),
+    "many dimensions": index_of(w=entry(FOUR, shape=(1,) * 70)),
+    "negative dimension": index_of(w=entry(shape=(0, 2**64 - 1))),
 }
 
 
-@pytest.mark.parametrize(("index", "what"), BAD.values(), ids=BAD)
-def test_bad_index_is_named(write, index, what):
-    with pytest.raises(InputError, match=what) as caught:
+@pytest.mark.parametrize("index", BAD.values(), ids=BAD)
+def test_bad_index_is_refused(write, index):
+    with pytest.raises(InputError, match=r"model\.index: not an index of a checkpoint"):
         read_bundle(write(index))
-    assert "model.index" in str(caught.value)
 
 
 BAD_TENSORS = {
@@ -184,7 +190,8 @@ BAD_TENSORS = {
     "cut off": (entry(FOUR, offset=2), "ends at byte 6"),
     "far away": (entry(FOUR, offset=1 << 62), "ends at byte"),
     "text": (entry(FOUR, dtype=STRING), "data type 7"),
-    "slices": (entry(FOUR, more=field(7, b"")), "is a partitioned variable, in slices"),
+    "slices": (entry(FOUR, more=field(7, b"")), "is a partitioned variable"),
+    "shard beyond the last": (entry(FOUR, shard=1), "data-00001-of-00001: no such file"),
     "memory": (entry(shape=(1 << 30, 1 << 30), size=1 << 62), "ends at byte"),
 }
 
@@ -204,9 +211,9 @@ def test_missing_file_is_named(write, tmp_path):
         bundle["w"]
 
 
-def test_randomly_damaged_index_is_read_or_refused(shared, tmp_path):
+def test_randomly_damaged_index_is_read_or_refused(shared, write):
     whole = (shared / "golden/google-nano/step0/bert_model.ckpt.index").read_bytes()
-    intact = dict(read_table(whole))
+    intact = read_bundle(write(whole)).entries
     draw = random.Random(0)
     for _ in range(500):
         damaged = bytearray(whole)
@@ -219,8 +226,8 @@ def test_randomly_damaged_index_is_read_or_refused(shared, tmp_path):
                 start = draw.randrange(len(damaged))
                 damaged[start : start + draw.randrange(64)] = draw.randbytes(draw.randrange(64))
         try:
-            assert dict(read_table(bytes(damaged))) == intact  # a byte that means nothing
-        except MalformedError:
+            assert read_bundle(write(bytes(damaged))).entries == intact  # a byte that means nothing
+        except InputError:
             continue
 
 

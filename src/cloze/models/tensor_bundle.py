@@ -12,7 +12,9 @@ tensorflow/core/protobuf/tensor_bundle.proto; tensorflow/core/util/tensor_bundle
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import torch
@@ -41,14 +43,11 @@ _DTYPES = {
     19: torch.float16,
 }
 """By their numbers in tensorflow/core/framework/types.proto."""
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types of protocol buffers
+_VARINT, _BYTES = 0, 2  # wire types of protocol buffers
+_SIZES = {1: 8, 5: 4}  # of the other wire types, in bytes
 _MAX_INDEX_BYTES = 1 << 24  # BERT-large's, with its optimizer, has 40 KB
 _MAX_DIMENSIONS, _MAX_DIMENSION = 8, 1 << 31
 _REMEDY = "The file is damaged or not a TensorFlow checkpoint: copy it again"
-
-
-class MalformedError(ValueError):
-    """The bytes are damaged, truncated or in another format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +71,12 @@ class Entry:
     def parse(cls, message: bytes) -> "Entry":
         """Read a BundleEntryProto."""
         fields = dict(_fields(message))
-        dtype, shard, offset, size, crc = (_number(fields.get(number, 0)) for number in (1, 3, 4, 5, 6))
+        dtype, shard, offset, size, crc = (index(fields.get(number, 0)) for number in (1, 3, 4, 5, 6))
         # a TensorShapeProto, which holds a message for each dimension
-        dimensions = [
-            _message(value) for number, value in _fields(_message(fields.get(2, b""))) if number == 2
-        ]
-        shape = tuple(_number(dict(_fields(dimension)).get(1, 0)) for dimension in dimensions)
+        dimensions = [dict(_fields(value)) for number, value in _fields(fields.get(2, b"")) if number == 2]
+        shape = tuple(index(dimension.get(1, 0)) for dimension in dimensions)
         if len(shape) > _MAX_DIMENSIONS or any(length >= _MAX_DIMENSION for length in shape):
-            raise MalformedError("a tensor has an impossible shape")
+            raise ValueError(f"a tensor of shape {shape}")
         return cls(dtype, shape, shard, offset, size, crc, is_sliced=7 in fields)
 
 
@@ -97,16 +94,12 @@ class TensorBundle(Mapping[str, Tensor]):
         file = Path(f"{self.prefix}.data-{entry.shard:05d}-of-{self.num_shards:05d}")
         dtype = _DTYPES.get(entry.dtype)
         if dtype is None or entry.is_sliced:
-            what = f"{name} is a tensor of TensorFlow's data type {entry.dtype}, which cloze does not read"
-            remedy = None
-            if entry.is_sliced:
-                what = f"{name} is a partitioned variable, in slices, which cloze does not read"
-                remedy = "Save it again in TensorFlow without a partitioner"
-            raise InputError(what, where=file, remedy=remedy)
+            kind = "a partitioned variable" if entry.is_sliced else f"of TensorFlow's data type {entry.dtype}"
+            raise InputError(f"{name} is {kind}, which cloze does not read", where=file)
         expected = math.prod(entry.shape) * dtype.itemsize
         if entry.size != expected:
             what = f"{name}: {entry.size:,} bytes, its shape {list(entry.shape)} takes {expected:,}"
-            raise InputError(what, where=_index_of(self.prefix), remedy=_REMEDY)
+            raise InputError(what, where=f"{self.prefix}.index", remedy=_REMEDY)
         if file.exists() and not file.is_file():
             raise InputError("not a regular file", where=file)
         try:
@@ -136,98 +129,66 @@ class TensorBundle(Mapping[str, Tensor]):
 
 def read_bundle(prefix: Path) -> TensorBundle:
     """Read the index of a checkpoint, PREFIX.index."""
-    file = _index_of(prefix)
+    file = Path(f"{prefix}.index")
     try:
         table = file_io.read_file(file, max_bytes=_MAX_INDEX_BYTES)
     except FileNotFoundError:
         remedy = "Give the prefix, as in uncased_L-12_H-768_A-12/bert_model.ckpt, or the directory"
         raise InputError("no such file", where=file, remedy=remedy) from None
     require(["google_crc32c"], extra="tensorflow", where=file)
+    num_shards, entries = 0, {}
     try:
-        num_shards, entries = None, {}
         for key, value in read_table(table):
-            if not key:
-                num_shards = _num_shards(value)
+            if not key:  # a BundleHeaderProto; its second field is set if numbers are big-endian
+                header = dict(_fields(value))
+                num_shards = 0 if header.get(2) else index(header.get(1, 0))
             elif not key.startswith(b"\0"):  # the slice of a partitioned variable has an entry of its own
                 entries[key.decode()] = Entry.parse(value)
-        if num_shards is None:
-            raise MalformedError("it has no header")
-        if outside := [name for name, entry in entries.items() if entry.shard >= num_shards]:
-            raise MalformedError(f"{outside[0]} is in a file beyond the last, {num_shards}")
-    except (MalformedError, UnicodeDecodeError) as error:
-        raise InputError(f"not an index of a checkpoint: {error}", where=file, remedy=_REMEDY) from error
+        if not num_shards:
+            raise ValueError("no header that cloze reads")
+    except (ValueError, LookupError, TypeError, OSError) as error:
+        raise InputError("not an index of a checkpoint", where=file, remedy=_REMEDY) from error
     return TensorBundle(prefix, num_shards, entries)
 
 
-def _index_of(prefix: Path) -> Path:
-    return Path(f"{prefix}.index")
-
-
-def _num_shards(header: bytes) -> int:
-    """Read a BundleHeaderProto."""
-    fields = dict(_fields(header))
-    if _number(fields.get(2, 0)) != 0:
-        raise MalformedError("its numbers are big-endian, which cloze does not read")
-    num_shards = _number(fields.get(1, 0))
-    if not 0 < num_shards < 100_000:
-        raise MalformedError(f"{num_shards} data files")
-    return num_shards
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
     """Read the numbers and values of the fields of a protocol buffer.
 
     Source: https://protobuf.dev/programming-guides/encoding.
     """
     position = 0
     while position < len(message):
-        tag, position = varint(message, position)
+        tag, position = _varint(message, position)
         number, wire_type = tag >> 3, tag & 7
         if wire_type == _VARINT:
-            value, position = varint(message, position)
+            value, position = _varint(message, position)
             yield number, value
             continue
         if wire_type == _BYTES:
-            size, position = varint(message, position)
-        elif wire_type in (_FIXED64, _FIXED32):
-            size = 8 if wire_type == _FIXED64 else 4
+            size, position = _varint(message, position)
         else:
-            raise MalformedError(f"a field has the unknown wire type {wire_type}")
-        content = message[position : position + size]
-        if len(content) < size:
-            raise MalformedError("a field reaches beyond its message")
+            size = _SIZES[wire_type]
+        content = _cut(message, position, size)
         position += size
         yield number, content if wire_type == _BYTES else int.from_bytes(content, "little")
 
 
-def _number(value: int | bytes) -> int:
-    if isinstance(value, bytes):
-        raise MalformedError("a field that should be a number is text")
-    return value
-
-
-def _message(value: int | bytes) -> bytes:
-    if isinstance(value, int):
-        raise MalformedError("a field that should be a message is a number")
-    return value
-
-
 def read_table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys of a table, in order, with their values; a MalformedError if it is damaged or not a table."""
+    """Yield the keys of a table, in order, with their values; other bytes raise an error of Python's or Arrow's."""
     footer = table[-_FOOTER_BYTES:]
-    if len(footer) < _FOOTER_BYTES or int.from_bytes(footer[-8:], "little") != _MAGIC:
-        raise MalformedError("it does not end as a TensorFlow checkpoint index does")
+    if int.from_bytes(footer[-8:], "little") != _MAGIC:
+        raise ValueError("not the end of a table")
     _, position = _handle(footer, 0)  # of the meta index, which TensorFlow leaves empty
-    index, _ = _handle(footer, position)
+    index_block, _ = _handle(footer, position)
     last, end = None, 0
-    for _, value in _entries(_block(table, index)):
+    for _, value in _entries(_block(table, index_block)):
         handle, _ = _handle(value, 0)
         if handle[0] < end:
-            raise MalformedError("its blocks overlap")
+            raise ValueError("blocks overlap")
         end = sum(handle)
         for key, entry in _entries(_block(table, handle)):
             if last is not None and key <= last:
-                raise MalformedError("its keys are not in order")
+                raise ValueError("keys are not in order")
             yield key, entry
             last = key
 
@@ -240,50 +201,45 @@ def masked_crc32c(data: bytes) -> int:
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def varint(data: bytes, position: int) -> tuple[int, int]:
+def _cut(data: bytes, start: int, size: int) -> bytes:
+    """Return some bytes, all of which there must be."""
+    if start + size > len(data):
+        raise ValueError("the data are cut off")
+    return data[start : start + size]
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
     """Read a number of seven bits per byte, the lowest first; return it and the next position."""
     number = 0
     for shift in range(0, 70, 7):
-        if position >= len(data):
-            raise MalformedError("it ends within a number")
         byte = data[position]
         position += 1
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             return number, position
-    raise MalformedError("a number has more than 64 bits")
+    raise ValueError("a number of more than 64 bits")
 
 
 def _handle(data: bytes, position: int) -> tuple[tuple[int, int], int]:
     """Read the place of a block: offset and size in bytes."""
-    offset, position = varint(data, position)
-    size, position = varint(data, position)
+    offset, position = _varint(data, position)
+    size, position = _varint(data, position)
     return (offset, size), position
 
 
 def _block(table: bytes, handle: tuple[int, int]) -> bytes:
     """Return the contents of a block, checked and decompressed."""
     offset, size = handle
-    if offset + size + _TRAILER_BYTES > len(table) - _FOOTER_BYTES:
-        raise MalformedError("a block lies outside of it")
-    end = offset + size
-    stored = int.from_bytes(table[end + 1 : end + _TRAILER_BYTES], "little")
-    if masked_crc32c(table[offset : end + 1]) != stored:
-        raise MalformedError("the checksum of a block is wrong")
-    contents, compression = table[offset:end], table[end]
+    stored = _cut(table, offset, size + _TRAILER_BYTES)
+    contents, compression = stored[:size], stored[size]
+    if masked_crc32c(stored[: size + 1]) != int.from_bytes(stored[size + 1 :], "little"):
+        raise ValueError("a wrong checksum")
     if compression == _PLAIN:
         return contents
-    if compression != _SNAPPY:
-        raise MalformedError(f"a block has the unknown compression {compression}")
-    decompressed_size, _ = varint(contents, 0)  # raw Snappy starts with it
-    if decompressed_size > _MAX_BLOCK_BYTES:
-        raise MalformedError(
-            f"a block takes {decompressed_size:,} bytes of memory, at most {_MAX_BLOCK_BYTES:,}"
-        )
-    try:
-        return pa.decompress(contents, decompressed_size, codec="snappy", asbytes=True)  # type: ignore[no-any-return]
-    except (pa.ArrowException, OSError) as error:
-        raise MalformedError("a block cannot be decompressed") from error
+    decompressed_size, _ = _varint(contents, 0)  # raw Snappy starts with it
+    if compression != _SNAPPY or decompressed_size > _MAX_BLOCK_BYTES:
+        raise ValueError(f"a block of compression {compression}, {decompressed_size} bytes")
+    return pa.decompress(contents, decompressed_size, codec="snappy", asbytes=True)  # type: ignore[no-any-return]
 
 
 def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -291,17 +247,15 @@ def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
     num_restarts = int.from_bytes(block[-4:], "little")
     end = len(block) - 4 - 4 * num_restarts
     if end < 0:
-        raise MalformedError("a block is too short for its restart points")
+        raise ValueError("a block is too short for its restart points")
+    entries = block[:end]
     key, position = b"", 0
-    while position < end:
-        shared, position = varint(block, position)
-        unshared, position = varint(block, position)
-        size, position = varint(block, position)
-        value_at = position + unshared
-        if shared > len(key) or value_at + size > end:
-            raise MalformedError("an entry reaches beyond its block")
-        if shared + unshared > _MAX_KEY_BYTES:
-            raise MalformedError(f"a key has {shared + unshared:,} bytes, at most {_MAX_KEY_BYTES:,}")
-        key = key[:shared] + block[position:value_at]
-        yield key, block[value_at : value_at + size]
-        position = value_at + size
+    while position < len(entries):
+        shared, position = _varint(entries, position)
+        unshared, position = _varint(entries, position)
+        size, position = _varint(entries, position)
+        if shared > len(key) or shared + unshared > _MAX_KEY_BYTES:
+            raise ValueError(f"a key of {shared} and {unshared} bytes")
+        key = key[:shared] + _cut(entries, position, unshared)
+        yield key, _cut(entries, position + unshared, size)
+        position += unshared + size
