@@ -122,11 +122,6 @@ def test_long_texts_of_all_kinds_of_white_space_keep_their_words(space, language
     assert spans == sorted(spans)
 
 
-@given(text=TEXTS.map(lambda text: text.replace("\ud800", "�")))
-def test_sentences_are_the_texts_of_the_spans(text):
-    assert [text[start:end] for start, end in sentence_spans(text)] == split_sentences(text)
-
-
 # A function of the user
 
 
@@ -160,11 +155,8 @@ def test_custom_splitter(splitter):
     ("splitter", "message"),
     [
         ("return 1 / 0", "ZeroDivisionError: division by zero, with the text 'a; b'"),
-        ("return None", "TypeError: "),
         ("return ['a;', 'B']", r"'B' is not in the text after character 2"),
         ("return [(0, 2), (1, 4)]", r"\(1, 4\) is not between 2 and 4"),
-        ("return [(0, 9)]", r"\(0, 9\) is not between 0 and 4"),
-        ("return ['a']", r"'; b' is in no sentence"),
         ("return ['b']", r"'a;' is in no sentence"),
         ("return [7]", "TypeError: "),
     ],

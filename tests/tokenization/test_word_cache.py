@@ -228,11 +228,6 @@ def test_words_equal_those_of_the_tokenizer(lines, lowercase):
     assert count_words(lines, lowercase=lowercase) == expected
 
 
-def test_counts_of_parts_add_up():
-    lines = ["one two", "two, three", "Three!"]
-    assert count_words(lines[:1]) + count_words(lines[1:]) == count_words(lines)
-
-
 def test_long_words_are_unknown_and_lone_surrogates_are_dropped():
     assert count_words(["x" * 101 + " y " + "z" * 101, "a\ud800b"]) == {"[UNK]": 2, "y": 1, "ab": 1}
 

@@ -80,12 +80,6 @@ def test_tokens_are_those_of_the_fourth_round():
     assert learn_vocabulary(counts, size=10)[-5:] == ["a", "b", "##a", "##b", "ba"]  # third and fifth: ##aa
 
 
-def test_long_endings_are_learned_first():
-    counts = {a + b + ending: 5 for a in "ijkl" for b in "abcd" for ending in ("ation", "ement")}
-    alphabet = 2 * len(set("ijklabcdationement"))
-    assert learn_vocabulary(counts, size=5 + alphabet + 2)[-2:] == ["##ation", "##ement"]
-
-
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(
     counts=st.dictionaries(st.text("abcdé中.", min_size=1, max_size=8), st.integers(1, 50), max_size=40),

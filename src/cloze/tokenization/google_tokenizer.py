@@ -6,13 +6,14 @@ docs/reference/tokenizer.md lists where. The results follow the Unicode version 
 Source: google-research/bert tokenization.py @eedf571.
 """
 
+import string
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from cloze.tokenization.special_tokens import CONTINUATION, UNK
-from cloze.tokenization.unicode import is_chinese, is_punctuation, is_white_space
+from cloze.tokenization.unicode import is_chinese
 
 
 @dataclass(frozen=True)
@@ -65,38 +66,19 @@ def split_words(text: str, *, lowercase: bool, strip_accents: bool = True) -> li
     >>> split_words("Où\x00 est-il?", lowercase=True)
     ['ou', 'est', '-', 'il', '?']
     """
-    spaced = "".join(_clean(text))
-    # Lower-casing depends on the whole word (a final sigma), so it comes before the split at punctuation.
-    words = [word.lower() if lowercase else word for word in spaced.split()]
-    if lowercase and strip_accents:
-        words = list(map(_strip_accents, words))
-    return " ".join(part for word in words for part in _split_at_punctuation(word)).split()
-
-
-def _clean(text: str) -> Iterator[str]:
-    """Drop control characters, turn white space into spaces, and put spaces around Chinese characters."""
+    cleaned = []
     for character in text:
-        if is_white_space(character):
-            yield " "
-        elif character in "\x00\ufffd" or unicodedata.category(character) in ("Cc", "Cf"):
-            continue
-        elif is_chinese(character):
-            yield f" {character} "
-        else:
-            yield character
-
-
-def _strip_accents(word: str) -> str:
-    decomposed = unicodedata.normalize("NFD", word)
-    return "".join(character for character in decomposed if unicodedata.category(character) != "Mn")
-
-
-def _split_at_punctuation(word: str) -> Iterator[str]:
-    rest = ""
-    for character in word:
-        if is_punctuation(character):
-            yield from (rest, character)
-            rest = ""
-        else:
-            rest += character
-    yield rest
+        category = unicodedata.category(character)
+        if character in " \t\n\r" or category == "Zs":
+            cleaned.append(" ")
+        elif character not in "\x00\ufffd" and category not in ("Cc", "Cf"):
+            cleaned.append(f" {character} " if is_chinese(character) else character)
+    # Lower-casing depends on the whole word (a final sigma), so it comes before the split at punctuation.
+    words = [word.lower() if lowercase else word for word in "".join(cleaned).split()]
+    if lowercase and strip_accents:
+        decomposed = (unicodedata.normalize("NFD", word) for word in words)
+        words = ["".join(c for c in word if unicodedata.category(c) != "Mn") for word in decomposed]
+    return "".join(
+        f" {c} " if c in string.punctuation or unicodedata.category(c).startswith("P") else c
+        for c in " ".join(words)
+    ).split()

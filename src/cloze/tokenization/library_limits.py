@@ -66,7 +66,12 @@ def _growth(step: dict[str, Any]) -> float:
         if step.get("type") == "Prepend":
             return 1 + _full_length(step["prepend"])
         if step.get("type") == "Precompiled":
-            return _longest_replacement(base64.b64decode(step["precompiled_charsmap"] or ""))
+            # sentencepiece, src/normalizer.cc, `Normalizer::DecodePrecompiledCharsMap`: the size of a trie as 32 bits,
+            # the trie, and texts that end with a zero
+            charsmap = base64.b64decode(step["precompiled_charsmap"])
+            (size,) = struct.unpack_from("<I", charsmap)
+            texts = charsmap[4 + size :].decode("utf-8", "replace").split("\0")
+            return max(1, *map(_full_length, texts))
     except (KeyError, TypeError, AttributeError, ValueError, struct.error):
         return 1  # the library refuses it
     return 1
@@ -74,16 +79,3 @@ def _growth(step: dict[str, Any]) -> float:
 
 def _full_length(text: str) -> int:
     return len(unicodedata.normalize("NFKD", text))
-
-
-def _longest_replacement(charsmap: bytes) -> int:
-    """Return the length of the longest text in a map of characters.
-
-    Source: sentencepiece, src/normalizer.cc, `Normalizer::DecodePrecompiledCharsMap`: the size of a trie as 32 bits,
-    the trie, and texts that end with a zero.
-    """
-    if not charsmap:
-        return 1
-    (size,) = struct.unpack_from("<I", charsmap)
-    texts = charsmap[4 + size :].split(b"\0")
-    return max(1, *(_full_length(text.decode("utf-8", "replace")) for text in texts))

@@ -137,7 +137,6 @@ class LibraryTokenizer(Tokenizer):
         return self.ids([f" {word}" for word in words] if is_byte_level else words)
 
     def text_of(self, token_id: int) -> str:
-        """Return the text of a token, with the space that it begins with."""
         return self.decode([token_id]) or self.tokens[token_id]
 
     def save(self, directory: Path | str) -> None:

@@ -17,7 +17,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 import sentencex
 
@@ -46,16 +45,12 @@ _WITHOUT_CAPITALS = frozenset(
 """Without capitals one cannot tell whether a sentence continues after a quotation, so the rules of sentencex stay."""
 
 _QUOTATION_MARKS = '"“”„‟«»‹›‘'
-_LOOSE_APOSTROPHES: Mapping[str, re.Pattern[str]] = MappingProxyType(
-    {mark: re.compile(rf"{mark}(?:(?<!\w{mark})|(?!\w))") for mark in "'’"}
-)
-_BRACKETS_OF_SENTENCES: Mapping[str, re.Pattern[str]] = MappingProxyType(
-    {
-        "()": re.compile(r"\)(?<=[.!?]\))"),
-        "[]": re.compile(r"\](?<=[.!?]\])"),
-        "（）": re.compile(r"）(?<=[。！？]）)"),
-    }
-)
+_LOOSE_APOSTROPHES = {mark: re.compile(rf"{mark}(?:(?<!\w{mark})|(?!\w))") for mark in "'’"}
+_BRACKETS_OF_SENTENCES: Mapping[str, re.Pattern[str]] = {
+    "()": re.compile(r"\)(?<=[.!?]\))"),
+    "[]": re.compile(r"\](?<=[.!?]\])"),
+    "（）": re.compile(r"）(?<=[。！？]）)"),
+}
 _WIDE_STOPS = "。！？．｡"
 """They end a sentence before an East Asian letter in every language."""
 _PART_CHARACTERS, _MAX_PART_CHARACTERS = 500, 20_000
@@ -75,42 +70,36 @@ _NO_DASH = re.compile(f"[^{_DASHES}]")
 _MAX_NUMBER_CHARACTERS = 5
 _NUMBER = re.compile(r"[(\"“]?(?:\d+|\w)\.\)?")
 
-_WORDS: Mapping[str, str] = MappingProxyType(
-    {
-        "ca": "contra mar no",
-        "da": "port rest sort",
-        "de": "Art Bart art mag mich",
-        "en": "May arc ark art fed ill may me miss no ore pa",
-        "es": "bien contra mar no",
-        "it": "fa ha mai me no sai so te va via",
-        "nl": "best hand me",
-        "ru": "муж",
-        "uk": "вид",
-    }
-)
+_WORDS: Mapping[str, str] = {
+    "ca": "contra mar no",
+    "da": "port rest sort",
+    "de": "Art Bart art mag mich",
+    "en": "May arc ark art fed ill may me miss no ore pa",
+    "es": "bien contra mar no",
+    "it": "fa ha mai me no sai so te va via",
+    "nl": "best hand me",
+    "ru": "муж",
+    "uk": "вид",
+}
 """Words that are abbreviations for sentencex (me. for Maine, mag. for magister) but usually end a sentence."""
 
-_ABBREVIATIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "de": "Abb Aufl Bd Ew Frl Hrn Lieut geb gest hl inkl königl",
-        "en": "Bp Chas Geo Jas Jos Lieut Robt Sergt Ste Thos Wm",
-        "fr": "Mgr Mme St",
-    }
-)
+_ABBREVIATIONS: Mapping[str, str] = {
+    "de": "Abb Aufl Bd Ew Frl Hrn Lieut geb gest hl inkl königl",
+    "en": "Bp Chas Geo Jas Jos Lieut Robt Sergt Ste Thos Wm",
+    "fr": "Mgr Mme St",
+}
 """Abbreviations that sentencex does not know."""
 
 _PRONOUN = r"(?<=[a-z] I\.)(?=\s\W*[A-Z][a-z])"  # said I. The; but I. M. Pei
 _ANSWER = r"(?<=\bNo\.)(?=\s\W*(?:[A-Z][a-z]|I\b))"  # No. I think; but No. 7 and No. V
-_ENDS: Mapping[str, tuple[str, ...]] = MappingProxyType({"en": (_PRONOUN, _ANSWER)})
+_ENDS: Mapping[str, tuple[str, ...]] = {"en": (_PRONOUN, _ANSWER)}
 
 _INITIAL = r"(?<=\b[A-ZÀ-ÖØ-ÞĄ-ŽА-ЯЁІЇЄҐ]\.)(?=\s)"  # M. Dupont
 _ORDINAL = r"(?<=\b\d\.)(?=\s)|(?<=\b\d\d\.)(?=\s)"  # im 19. Jahrhundert
-_NO_ENDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "de": (_ORDINAL,),
-        **dict.fromkeys(("bg", "ca", "da", "es", "fr", "kk", "pl", "pt", "ru", "sk", "uk"), (_INITIAL,)),
-    }
-)
+_NO_ENDS: Mapping[str, tuple[str, ...]] = {
+    "de": (_ORDINAL,),
+    **dict.fromkeys(("bg", "ca", "da", "es", "fr", "kk", "pl", "pt", "ru", "sk", "uk"), (_INITIAL,)),
+}
 
 
 def check_language(language: str) -> None:
@@ -151,8 +140,11 @@ def sentence_spans(text: str, *, language: str = "en", splitter: str | None = No
             has_marks = gap != " " and gap != masked[stop:end]
             if not masked[end].isupper() and _continues(masked, stop, end, has_marks=has_marks):
                 continue
-            if has_marks:
-                stop = _include_marks(text, stop, end, language)
+            if has_marks:  # those that touch the terminator belong to the sentence
+                if language == "fr":
+                    stop = max(stop, text.find("»", stop, end))
+                while stop < end and not text[stop].isspace() and text[stop] not in "([（":
+                    stop += 1
         stop = start + len(text[start:stop].rstrip())  # a blank segment leaves the space before it
         sentence = text[start:stop].lstrip()
         if len(sentence) <= _MAX_NUMBER_CHARACTERS and end < len(text) and _NUMBER.fullmatch(sentence):
@@ -262,15 +254,6 @@ def _full_stops(language: str) -> re.Pattern[str]:
 def _after_words(words: Sequence[str]) -> list[str]:
     lengths = sorted(set(map(len, words)))  # a lookbehind has a fixed length
     return [rf"(?<=\b(?:{'|'.join(w for w in words if len(w) == n)})\.)(?=\s)" for n in lengths]
-
-
-def _include_marks(text: str, stop: int, end: int, language: str) -> int:
-    """Return the end of a sentence with the marks that touch its terminator, which ends at `stop`."""
-    if language == "fr":
-        stop = max(stop, text.find("»", stop, end))
-    while stop < end and not text[stop].isspace() and text[stop] not in "([（":
-        stop += 1
-    return stop
 
 
 def _continues(masked: str, stop: int, end: int, *, has_marks: bool) -> bool:

@@ -5,7 +5,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -44,8 +44,8 @@ class Template:
     """The segment of each text."""
 
     @classmethod
-    def read(cls, encoding: tokenizers.Encoding, *, num_texts: int) -> Self:
-        """Return the special tokens that the library `tokenizers` put around texts."""
+    def read(cls, encoding: tokenizers.Encoding, *, num_texts: int, feeds_segments: bool) -> Self:
+        """Return the special tokens that the library `tokenizers` put around texts; without segments all are in 0."""
         ids: list[list[int]] = [[] for _ in range(num_texts + 1)]
         types: list[list[int]] = [[] for _ in range(num_texts + 1)]
         text_types = [0] * num_texts
@@ -53,17 +53,13 @@ class Template:
         for token_id, type_id, text in zip(
             encoding.ids, encoding.type_ids, encoding.sequence_ids, strict=True
         ):
+            segment = type_id if feeds_segments else 0
             if text is None:
                 ids[place].append(token_id)
-                types[place].append(type_id)
+                types[place].append(segment)
             else:
-                place, text_types[text] = text + 1, type_id
+                place, text_types[text] = text + 1, segment
         return cls(tuple(map(tuple, ids)), tuple(map(tuple, types)), tuple(text_types))
-
-    def in_segment_0(self) -> Self:
-        """Return the template of a model that gets no segments."""
-        zeros = tuple((0,) * len(ids) for ids in self.special_ids)
-        return replace(self, special_types=zeros, text_types=(0,) * len(self.text_types))
 
     @property
     def num_special(self) -> int:
@@ -175,12 +171,10 @@ class Tokenizer(ABC):
 
     @property
     def vocab_size(self) -> int:
-        """Number of tokens."""
         return len(self.tokens)
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
-        """The ids of the special tokens."""
         added = self._backend.get_added_tokens_decoder()
         return frozenset(token_id for token_id, token in added.items() if token.special)
 
@@ -188,14 +182,13 @@ class Tokenizer(ABC):
     def _templates(self) -> tuple[Template, Template]:
         """The templates of one text and of two, read off encodings."""
         with library_panics():
-            encodings = self._backend.encode("a"), self._backend.encode("a", "a")
-        templates = Template.read(encodings[0], num_texts=1), Template.read(encodings[1], num_texts=2)
+            one, two = self._backend.encode("a"), self._backend.encode("a", "a")
         return (
-            templates if self.feeds_segments else (templates[0].in_segment_0(), templates[1].in_segment_0())
+            Template.read(one, num_texts=1, feeds_segments=self.feeds_segments),
+            Template.read(two, num_texts=2, feeds_segments=self.feeds_segments),
         )
 
     def template(self, *, is_pair: bool) -> Template:
-        """Return the special tokens around a text or around a pair."""
         return self._templates[is_pair]
 
     def join(self, ids: Sequence[int], pair_ids: Sequence[int] | None = None) -> tuple[list[int], list[int]]:
@@ -366,13 +359,11 @@ class Tokenizer(ABC):
         return text
 
     def _offsets(self, text: str, encoding: tokenizers.Encoding) -> list[tuple[int, int]]:
-        """Return the characters of each token of a text."""
         offsets: list[tuple[int, int]] = encoding.offsets
         return offsets
 
     @cached_property
     def _corpus_backend(self) -> tokenizers.Tokenizer:
-        """The same, but special tokens are plain text."""
         backend = tokenizers.Tokenizer.from_str(self._backend.to_str())
         backend.encode_special_tokens = True
         return backend

@@ -13,7 +13,6 @@ import tokenizers
 from tokenizers import normalizers, pre_tokenizers, processors
 
 from cloze.errors import InputError
-from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from cloze.tokenization.library_limits import tables
 from cloze.tokenization.special_tokens import CONTINUATION
@@ -44,9 +43,13 @@ _MODELS_WITH_OTHER_CLASSES = ("modernbert",)
 """Models for which transformers ignores the class that their files name."""
 
 
-def read_class(directory: Path, config: Mapping[str, Any]) -> str | None:
-    """Return the class that transformers chooses for a directory, without "Fast", or None; refuse an unknown one."""
-    model = _read_model(directory)
+def read_class(directory: Path, config: Mapping[str, Any], model: Mapping[str, Any]) -> str | None:
+    """Return the class that transformers chooses, without "Fast", or None; refuse an unknown one.
+
+    Args:
+        config: tokenizer_config.json.
+        model: config.json.
+    """
     of_model = _OF_MODELS.get(str(model.get("model_type")))
     where = directory / TOKENIZER_CONFIG_FILE
     name = config.get("tokenizer_class")
@@ -62,12 +65,11 @@ def read_class(directory: Path, config: Mapping[str, Any]) -> str | None:
     return name
 
 
-def feeds_segments(directory: Path, tokenizer_class: str | None, config: Mapping[str, Any]) -> bool:
-    """Return whether a model gets the segments of its tokenizer; else every token has segment 0.
-
-    DistilBERT, which has no segments, keeps them for a teacher.
-    """
-    if _read_model(directory).get("model_type") == "distilbert":
+def feeds_segments(
+    directory: Path, tokenizer_class: str | None, config: Mapping[str, Any], model: Mapping[str, Any]
+) -> bool:
+    """Return whether a model gets the segments of its tokenizer; else every token has segment 0."""
+    if model.get("model_type") == "distilbert":  # which has no segments, but keeps them for a teacher
         return True
     names = config.get("model_input_names")
     if names is None:
@@ -76,11 +78,6 @@ def feeds_segments(directory: Path, tokenizer_class: str | None, config: Mapping
         where = directory / TOKENIZER_CONFIG_FILE
         raise InputError(f"model_input_names is {names!r}, not a list", where=where)
     return "token_type_ids" in names
-
-
-def _read_model(directory: Path) -> dict[str, Any]:
-    file = directory / CONFIG_FILE
-    return read_json(file) if file.is_file() else {}
 
 
 def build_parts(

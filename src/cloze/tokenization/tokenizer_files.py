@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import tokenizers
-
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import (
     ADDED_TOKENS_FILE,
+    CONFIG_FILE,
     SPECIAL_TOKENS_FILE,
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
@@ -71,17 +70,10 @@ class AddedToken(NamedTuple):
 
     @classmethod
     def parse(cls, table: dict[str, Any], vocabulary: Container[str]) -> "AddedToken":
-        """Read an entry of `tokenizer.json` or `tokenizer_config.json`."""
         content, special = str(table["content"]), bool(table["special"])
         flags = {flag: bool(table.get(flag, False)) for flag in ("single_word", "lstrip", "rstrip")}
         normalized = bool(table.get("normalized", not special))
         return cls(content, special, normalized, **flags, in_wordpiece=content in vocabulary)
-
-    def to_library(self) -> tokenizers.AddedToken:
-        """Return the same token for the library `tokenizers`."""
-        flags = self._asdict()
-        del flags["in_wordpiece"]
-        return tokenizers.AddedToken(**flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +101,8 @@ class TokenizerFiles:
             raise InputError(what, where=directory, remedy=remedy)
         if library is not None:
             check_library_json(library, directory / TOKENIZER_FILE)
-        config_file, name = directory / TOKENIZER_CONFIG_FILE, read_class(directory, config)
+        model = read_json(directory / CONFIG_FILE) if (directory / CONFIG_FILE).is_file() else {}
+        config_file, name = directory / TOKENIZER_CONFIG_FILE, read_class(directory, config, model)
         if library is None and name not in (None, *BERT_CLASSES, *GENERIC_CLASSES):
             what = f"tokenizer_class is {name}, which cloze reads from {TOKENIZER_FILE} alone"
             raise InputError(what, where=config_file, remedy=f"Save the tokenizer with {TOKENIZER_FILE}")
@@ -117,7 +110,7 @@ class TokenizerFiles:
             if config.get(key, value) != value:
                 what = f"{key} is {json.dumps(config[key])}, where cloze has {json.dumps(value)}"
                 raise InputError(what, where=config_file, remedy="Use another tokenizer")
-        return cls(directory, config, library, name, feeds_segments(directory, name, config))
+        return cls(directory, config, library, name, feeds_segments(directory, name, config, model))
 
     @property
     def model_max_length(self) -> int:
@@ -161,10 +154,20 @@ class TokenizerFiles:
         if table.get("type") == "BertProcessing":
             return (table.get("cls"), table.get("sep")) == ([CLS, ids.get(CLS)], [SEP, ids.get(SEP)])
         special = table.get("special_tokens") or {}
-        segments = (1,) if self.feeds_segments else (0, 1)
-        templates = [_berts_template(segment) for segment in segments]
-        return (table.get("single"), table.get("pair")) in templates and all(
-            special.get(token, {}).get("ids") == [ids.get(token)] for token in (CLS, SEP)
+        sep = {"SpecialToken": {"id": SEP, "type_id": 0}}
+        single = [{"SpecialToken": {"id": CLS, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, sep]
+        pairs = [
+            [
+                *single,
+                {"Sequence": {"id": "B", "type_id": segment}},
+                {"SpecialToken": {"id": SEP, "type_id": segment}},
+            ]
+            for segment in ((1,) if self.feeds_segments else (0, 1))
+        ]
+        return (
+            table.get("single") == single
+            and table.get("pair") in pairs
+            and all(special.get(token, {}).get("ids") == [ids.get(token)] for token in (CLS, SEP))
         )
 
     def extra_tokens(self, known: Container[str]) -> list[str]:
@@ -191,13 +194,11 @@ class TokenizerFiles:
             raise InputError(what, where=self.directory / TOKENIZER_CONFIG_FILE, remedy=DAMAGED_REMEDY)
 
     def read_roles(self) -> dict[str, Any]:
-        """Return the settings that name special tokens."""
         if ADDED_TOKENS_KEY in self.config:  # then transformers does not read the other file
             return self.config
         return self.config | (_read_if_exists(self.directory / SPECIAL_TOKENS_FILE) or {})
 
     def wordpiece_settings(self) -> dict[str, Any]:
-        """Return the arguments of `Tokenizer`, but for its maximum length."""
         file = self.directory / TOKENIZER_FILE
         try:
             if self.library is not None:
@@ -212,12 +213,14 @@ class TokenizerFiles:
         special = {*SPECIAL_TOKENS, *(token.content for token in settings["added_tokens"])}
         extra = [token for token in self.extra_tokens(settings["tokens"]) if token not in special]
         settings["added_tokens"] += tuple(map(AddedToken, extra))
-        if self.library is None or self.tokenizer_class in BERT_CLASSES:
-            for name, key in _NORMALIZER_KEYS.items():
-                settings[name] = self.config.get(key, settings[name])
+        is_of_config = self.library is None or self.tokenizer_class in BERT_CLASSES
+        for name, key in _NORMALIZER_KEYS.items():
+            values = {file: settings[name]}
+            if is_of_config and key in self.config:
+                values[self.directory / TOKENIZER_CONFIG_FILE] = self.config[key]
+            for where, settings[name] in values.items():
                 if not isinstance(settings[name], bool | None):
-                    what = f"{key} is {settings[name]!r}, not true, false or null"
-                    raise InputError(what, where=self.directory / TOKENIZER_CONFIG_FILE)
+                    raise InputError(f"{key} is {settings[name]!r}, not true, false or null", where=where)
         if self.tokenizer_class in BERT_CLASSES:
             self._check_bert_class(settings)
         return settings
@@ -262,20 +265,6 @@ def _content(token: Any) -> str:
     return str(token.get("content") if isinstance(token, dict) else token)
 
 
-def _berts_template(segment: int) -> tuple[list[Any], list[Any]]:
-    """Return the templates of one text and of two, whose second text has a segment."""
-    first: list[Any] = [
-        {"SpecialToken": {"id": CLS, "type_id": 0}},
-        {"Sequence": {"id": "A", "type_id": 0}},
-        {"SpecialToken": {"id": SEP, "type_id": 0}},
-    ]
-    second = [
-        {"Sequence": {"id": "B", "type_id": segment}},
-        {"SpecialToken": {"id": SEP, "type_id": segment}},
-    ]
-    return first, first + second
-
-
 def _read_if_exists(path: Path) -> dict[str, Any] | None:
     return read_json(path, remedy=DAMAGED_REMEDY) if path.exists() else None
 
@@ -307,14 +296,13 @@ def _max_word_chars(table: dict[str, Any], path: Path) -> int:
 
 
 def _parse_library_json(library: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return the settings in a `tokenizer.json`, which must describe BERT's tokenizer and nothing else."""
     model, normalizer = library.get("model") or {}, library.get("normalizer") or {}
     for what in _differences(library):
         raise InputError(f"not a BERT tokenizer: {what}", where=path, remedy=GENERIC_REMEDY)
     return {
         **_add_tokens(dict(model.get("vocab") or {}), library.get("added_tokens") or [], path),
         "lowercase": bool(normalizer.get("lowercase", True)),
-        "strip_accents": _strip_accents(normalizer, path),
+        "strip_accents": normalizer.get("strip_accents"),
         "tokenize_chinese_chars": bool(normalizer.get("handle_chinese_chars", True)),
         MAX_WORD_KEY: _max_word_chars(model, path),
     }
@@ -341,10 +329,3 @@ def _add_tokens(vocabulary: dict[str, int], entries: Sequence[dict[str, Any]], p
         raise InputError(f"{plain[0]} is not marked as special", where=path, remedy=remedy)
     defaults = set(map(AddedToken, SPECIAL_TOKENS))
     return {"tokens": tuple(tokens), "added_tokens": tuple(token for token in added if token not in defaults)}
-
-
-def _strip_accents(settings: dict[str, Any], path: Path) -> bool | None:
-    value = settings.get("strip_accents")
-    if value is not None and not isinstance(value, bool):
-        raise InputError(f"strip_accents is {value!r}, not true, false or null", where=path)
-    return value

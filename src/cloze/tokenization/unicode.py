@@ -1,8 +1,6 @@
 """Classes of characters as BERT's tokenizer defines them."""
 
 import re
-import string
-import unicodedata
 
 from cloze.text_encoding import LONE_SURROGATE
 
@@ -33,16 +31,6 @@ def replace_lone_surrogates(text: str) -> str:
     'half \ufffd of a pair'
     """
     return text if text.isascii() else LONE_SURROGATE.sub("\ufffd", text)
-
-
-def is_white_space(character: str) -> bool:
-    """Return whether a character separates words."""
-    return character in " \t\n\r" or unicodedata.category(character) == "Zs"
-
-
-def is_punctuation(character: str) -> bool:
-    """Return whether a character is punctuation in Unicode, or an ASCII symbol like "$"."""
-    return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
 def is_chinese(character: str) -> bool:

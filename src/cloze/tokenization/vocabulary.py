@@ -49,32 +49,26 @@ def read_vocabulary(path: Path) -> list[str]:
 
 
 def keep_ids(tokens: list[str], path: Path) -> list[str]:
-    """Replace empty and repeated tokens by [unusedN] if the model next to the vocabulary has an embedding for each id.
+    """Replace empty and repeated tokens by [unusedN], with a warning, if the model beside the vocabulary has their ids.
 
-    If it has exactly as many embeddings as there are other tokens, they are left out. Both gives a warning; any other
-    number is refused. Without a model the tokens are returned as they are.
+    Without a model the tokens are returned as they are.
 
     Source: google-research/bert tokenization.py:121-135 @eedf571, and transformers: an empty line has an id, and the
         last of equal tokens counts.
     """
     ids = {token: number for number, token in enumerate(tokens)}
-    broken = {number: "" for number, token in enumerate(tokens) if not token or ids[token] != number}
+    broken = [number for number, token in enumerate(tokens) if not token or ids[token] != number]
     num_embeddings = count_embeddings(path.parent) if broken else None
     if num_embeddings is None:
         return tokens
-    if len(tokens) <= num_embeddings:
-        broken = dict(zip(broken, _unused_tokens(ids), strict=False))
-        done = "all ids stay as they are"
-    elif num_embeddings == len(tokens) - len(broken):
-        done = f"left out, since the model has {num_embeddings:,} embeddings"
-    else:
+    if len(tokens) > num_embeddings:
         counts = f"{len(tokens):,} lines, {len(broken):,} of them empty or repeated"
         what = f"{counts}, and the model has {num_embeddings:,} embeddings"
         raise InputError(what, where=path, remedy="Copy the vocab.txt that belongs to the model's weights")
-    what = f"empty or repeated tokens: {len(broken):,}, the first has id {min(broken):,}"
-    warnings.warn(f"{path}: {what}: {done}", stacklevel=2)
-    kept = (broken.get(number, token) for number, token in enumerate(tokens))
-    return list(filter(None, kept))
+    what = f"empty or repeated tokens: {len(broken):,}, the first has id {broken[0]:,}"
+    warnings.warn(f"{path}: {what}: all ids stay as they are", stacklevel=2)
+    unused = dict(zip(broken, _unused_tokens(ids), strict=False))
+    return [unused.get(number, token) for number, token in enumerate(tokens)]
 
 
 def warn_of_missing_tokens(num_tokens: int, directory: Path) -> None:
@@ -145,8 +139,16 @@ def learn_vocabulary(word_counts: Mapping[str, int], *, size: int, progress: Pro
     """
     reserved = reserved_tokens(size)
     usable = {w: n for w, n in word_counts.items() if len(w) <= MAX_WORD_CHARS and w != UNK}
-    alphabet = _alphabet(usable, size)
-    words = _spellable_words(alphabet, usable)
+    character_counts: Counter[str] = Counter()
+    for word, count in usable.items():
+        if len(word) > 1:
+            for character in word:
+                character_counts[character] += count
+    frequent = [character for character, count in character_counts.items() if count >= MIN_COUNT]
+    frequent.sort(key=lambda character: (-character_counts[character], character))
+    alphabet = sorted(frequent[: min(max(MIN_ALPHABET, size // 20), MAX_ALPHABET)])
+    letters_alone = frozenset(alphabet)
+    words = sorted(word for word in usable if len(word) == 1 or letters_alone.issuperset(word))
     num_ignored = sum(word_counts.values()) - sum(usable[word] for word in words)
     if num_ignored:
         reason = f"over {MAX_WORD_CHARS} characters long or with characters too rare for the alphabet"
@@ -194,22 +196,3 @@ def add_tokens(tokens: Sequence[str], words: Sequence[str], keep: Collection[str
             extended[place] = word
     check_vocabulary(extended, where="words")
     return extended
-
-
-def _spellable_words(alphabet: Sequence[str], word_counts: Mapping[str, int]) -> list[str]:
-    """Return the words of the alphabet and those of one character, sorted."""
-    letters = frozenset(alphabet)
-    return sorted(word for word in word_counts if len(word) == 1 or letters.issuperset(word))
-
-
-def _alphabet(word_counts: Mapping[str, int], size: int) -> list[str]:
-    """Return the most frequent characters of words with several characters, sorted, for a vocabulary of `size`."""
-    limit = min(max(MIN_ALPHABET, size // 20), MAX_ALPHABET)
-    counts: Counter[str] = Counter()
-    for word, count in word_counts.items():
-        if len(word) > 1:
-            for character in word:
-                counts[character] += count
-    frequent = [character for character in counts if counts[character] >= MIN_COUNT]
-    frequent.sort(key=lambda character: (-counts[character], character))
-    return sorted(frequent[:limit])

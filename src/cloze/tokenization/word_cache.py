@@ -84,7 +84,13 @@ def _split_words(text: Bytes, *, split_chinese: bool) -> tuple[Integers, Integer
     is_last[-1:] |= is_inner[-1:]
     is_last[:-1] |= is_inner[:-1] & ~is_inner[1:]
     if split_chinese:
-        chinese = _find_chinese(text)
+        # U+3400 to U+4DBF and U+4E00 to U+9FFF, the two blocks that every version of the tokenizer splits, have three
+        # bytes in UTF-8, and the first is E3 to E9
+        leads = np.flatnonzero((text >= 0xE3) & (text <= 0xE9))
+        second, third = text[leads + 1].astype(np.int64), text[leads + 2].astype(np.int64)
+        character = (text[leads] & 0x0F).astype(np.int64) << 12 | (second & 0x3F) << 6 | third & 0x3F
+        is_between = (character > 0x4DBF) & (character < 0x4E00)
+        chinese = leads[(character >= 0x3400) & (character <= 0x9FFF) & ~is_between]
         is_first[chinese] = True
         is_last[chinese + 2] = True
         before, after = chinese[chinese > 0] - 1, chinese[chinese < len(text) - 3] + 3
@@ -92,20 +98,6 @@ def _split_words(text: Bytes, *, split_chinese: bool) -> tuple[Integers, Integer
         is_first[after] |= is_inner[after]
     starts = np.flatnonzero(is_first)
     return starts, np.flatnonzero(is_last) - starts + 1
-
-
-def _find_chinese(text: Bytes) -> Integers:
-    """Return the first bytes of Chinese characters in the two blocks that every version of the tokenizer splits.
-
-    U+3400 to U+4DBF and U+4E00 to U+9FFF have three bytes in UTF-8, and the first is E3 to E9.
-    """
-    leads = np.flatnonzero((text >= 0xE3) & (text <= 0xE9))
-    second, third = text[leads + 1].astype(np.int64), text[leads + 2].astype(np.int64)
-    character = (text[leads] & 0x0F).astype(np.int64) << 12 | (second & 0x3F) << 6 | third & 0x3F
-    is_chinese = (
-        (character >= 0x3400) & (character <= 0x9FFF) & ~((character > 0x4DBF) & (character < 0x4E00))
-    )
-    return leads[is_chinese]
 
 
 class WordCache:
@@ -143,24 +135,19 @@ class WordCache:
         """Return the ids of all texts end to end, and the number of ids of each text."""
         ids, lengths = [np.empty(0, np.uint32)], [np.empty(0, np.int64)]
         for batch in batch_texts(texts, self._batch_characters):
-            batch_ids, batch_lengths = self._ids_of_batch(batch)
-            ids.append(batch_ids)
-            lengths.append(batch_lengths)
+            if len(self._index.words) > self._max_words or self.num_characters > self._max_characters:
+                self._clear()
+            numbers, text_ends = self._index.number(batch)
+            self._add(self._index.words[len(self._starts) :])
+            word_lengths = self._lengths[numbers]
+            ends = np.concatenate([[0], np.cumsum(word_lengths)])
+            # For every id, the distance from its place in the result to its place in the cache.
+            shift = np.repeat(self._starts[numbers] - ends[:-1], word_lengths)
+            ids.append(self._ids[shift + np.arange(len(shift))])
+            lengths.append(np.diff(ends[text_ends], prepend=0))
         return np.concatenate(ids), np.concatenate(lengths)
 
-    def _ids_of_batch(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-        if len(self._index.words) > self._max_words or self.num_characters > self._max_characters:
-            self._clear()
-        numbers, text_ends = self._index.number(texts)
-        self._add(self._index.words[len(self._starts) :])
-        lengths = self._lengths[numbers]
-        ends = np.concatenate([[0], np.cumsum(lengths)])
-        # For every id, the distance from its place in the result to its place in the cache.
-        shift = np.repeat(self._starts[numbers] - ends[:-1], lengths)
-        return self._ids[shift + np.arange(len(shift))], np.diff(ends[text_ends], prepend=0)
-
     def _add(self, words: Sequence[str]) -> None:
-        """Tokenize new words and append their ids."""
         self.num_characters += sum(map(len, words))
         ids = [self._tokenize(word) for word in words]
         lengths = np.fromiter(map(len, ids), np.int64, len(ids))

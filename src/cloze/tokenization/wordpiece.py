@@ -86,7 +86,6 @@ class WordPieceTokenizer(Tokenizer):
 
     @property
     def added_words(self) -> list[str]:
-        """The added tokens that are not special."""
         return [token.content for token in self.added_tokens if not token.special]
 
     @cached_property
@@ -104,7 +103,6 @@ class WordPieceTokenizer(Tokenizer):
 
     @suggests_keywords()
     def save(self, directory: Path | str) -> None:
-        """Write `vocab.txt`, `tokenizer.json` and `tokenizer_config.json` into an existing directory."""
         directory = Path(directory)
         config: dict[str, Any] = {
             "tokenizer_class": "BertTokenizer",
@@ -152,7 +150,8 @@ class WordPieceTokenizer(Tokenizer):
         # in the order of their ids, which the library counts up
         for token in sorted(added.values(), key=lambda token: self.tokens.index(token.content)):
             add = backend.add_special_tokens if token.special else backend.add_tokens
-            add([token.to_library()])
+            flags = {name: flag for name, flag in token._asdict().items() if name != "in_wordpiece"}
+            add([tokenizers.AddedToken(**flags)])
         segment = int(self.feeds_segments)
         backend.post_processor = processors.TemplateProcessing(
             single=f"{CLS}:0 $A:0 {SEP}:0",

@@ -237,13 +237,11 @@ def learn_tokens(words: Words, alphabet: Sequence[int], number: int, bar: Bar) -
         else:
             high = threshold
         bar.advance(1)
-    nodes = np.flatnonzero(counts)
-    ranked = sorted((-int(counts[node]), _spell(words, trie, node)) for node in nodes)
-    return [token for _, token in ranked[:number]]
-
-
-def _spell(words: Words, trie: Trie, node: np.intp) -> str:
-    end = int(trie.final[node]) + 1
-    start = end - int(trie.depth[node])
-    is_within = start > 0 and words.ends[start - 1] == words.ends[start]
-    return (CONTINUATION if is_within else "") + "".join(map(chr, words.characters[start:end]))
+    ranked = []
+    for node in np.flatnonzero(counts):
+        end = int(trie.final[node]) + 1
+        start = end - int(trie.depth[node])
+        is_within = start > 0 and words.ends[start - 1] == words.ends[start]
+        token = (CONTINUATION if is_within else "") + "".join(map(chr, words.characters[start:end]))
+        ranked.append((-int(counts[node]), token))
+    return [token for _, token in sorted(ranked)[:number]]
