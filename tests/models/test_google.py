@@ -92,7 +92,7 @@ def weights(request, config, randomize):
     return model.state_dict()
 
 
-@pytest.mark.parametrize("mapping", [BertModel.names.mapping, GOOGLE], ids=lambda mapping: mapping.name)
+@pytest.mark.parametrize("mapping", [BertModel.names.mapping, GOOGLE], ids=["Hugging Face", "Google"])
 def test_mapping_round_trips(mapping, weights):
     external = mapping.to_external(weights)
     assert sum(weight.numel() for weight in external.values()) == sum(w.numel() for w in weights.values())
@@ -102,7 +102,7 @@ def test_mapping_round_trips(mapping, weights):
     assert all(torch.equal(back[name], weights[name]) for name in weights)
 
 
-@pytest.mark.parametrize("mapping", [BertModel.names.mapping, GOOGLE], ids=lambda mapping: mapping.name)
+@pytest.mark.parametrize("mapping", [BertModel.names.mapping, GOOGLE], ids=["Hugging Face", "Google"])
 def test_mapping_has_unique_names(mapping):
     ours = list(mapping.entries)
     theirs = [name for names in mapping.entries.values() for name in names]

@@ -256,6 +256,7 @@ OTHER_CONFIGS = {
     "hidden_act = 'relu' is not a choice": ("hidden_act", "relu"),
     "model_type 'electra', cloze reads bert, ": ("model_type", "electra"),
     "position_embedding_type": ("position_embedding_type", "relative_key"),
+    "config.json: is_decoder is true": ("is_decoder", True),
     "vocab.txt: 40 tokens, config.json says vocab_size = 39": ("vocab_size", 39),
 }
 INDEXES: dict[str, tuple[Any, str]] = {

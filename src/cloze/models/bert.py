@@ -69,7 +69,6 @@ class BertEmbeddings(nn.Module):
         return parts
 
     def position_rows(self, batch: PackedBatch) -> Tensor:
-        """Return the row of each token in the table of positions."""
         rows_T: Tensor = batch.position_ids + self.config.first_position
         return rows_T
 
@@ -129,7 +128,6 @@ class BertLayer(nn.Module):
         return next_TD
 
     def project_qkv(self, hidden_TD: Tensor, _: object = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Return query, key and value, each [T, N, H]."""
         num_heads = self.config.num_attention_heads
         query_TNH, key_TNH, value_TNH = (
             part_TD.unflatten(-1, (num_heads, -1)) for part_TD in self.query_key_value(hidden_TD).chunk(3, -1)
@@ -194,7 +192,6 @@ def _google_name(name: str) -> str:
 
 
 GOOGLE = WeightMapping(
-    "Google",
     {name: tuple(map(_google_name, external)) for name, external in {**BERT, **HEADS}.items()},
     transposed_suffix="/kernel",
 )

@@ -83,7 +83,13 @@ def save_model(
         table |= activation_to_json(activation)
     (directory / CONFIG_FILE).write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", "utf-8")
     if weights:
-        saved = {name: weight for name, weight in named_weights(model).items() if _is_saved(name, model)}
+        # a pooler that is part of heads is written only with a head that reads it
+        writes_pooler = encoder.names.has_pooler or getattr(model, "reads_pooler", False)
+        saved = {
+            name: weight
+            for name, weight in named_weights(model).items()
+            if writes_pooler or not name.startswith("bert.pooler.")
+        }
         external = encoder.names.mapping.to_external(saved)
         save_weights(encoder.names.to_class(external, class_name), directory / WEIGHTS_FILE)
     max_length = max_length or config.max_position_embeddings
@@ -173,7 +179,13 @@ def assign_weights(
             external, {name: shape for name, shape in shapes.items() if name not in missing}
         )
     except InputError as error:
-        what, remedy = _explain(error, model, set(expected), set(weights))
+        what, remedy = (
+            error.what,
+            error.remedy or "Configuration, head and weights belong to different models",
+        )
+        if isinstance(error, MissingWeightsError) and (others := sorted(set(weights) - set(expected))):
+            more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+            what += f", but has {', '.join(name[:_MAX_NAME] for name in others[:3])}{more}"
         raise type(error)(what, where=where, remedy=remedy) from error
     if missing:
         encoder = get_encoder(model)
@@ -189,22 +201,6 @@ def assign_weights(
     )
     model.eval()
     return sorted(missing.values()), sorted(set(weights) - set(expected))
-
-
-def _explain(error: InputError, model: nn.Module, expected: set[str], names: set[str]) -> tuple[str, str]:
-    """Return the message and the remedy for weights that do not fit; for missing ones, other names in the file."""
-    remedy = "Configuration and weights belong to different models"
-    if not isinstance(error, MissingWeightsError):
-        return error.what, error.remedy or remedy
-    prefix = get_encoder(model).names.prefix
-    encoder_names = {name for name in expected if name.startswith(prefix) and ".pooler." not in name}
-    if encoder_names <= names and not isinstance(model, Encoder):
-        remedy = f"Give a model with the head of {type(model).__name__}"
-    others = sorted(names - expected)
-    if not others:
-        return error.what, remedy
-    more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-    return f"{error.what}, but has {', '.join(name[:_MAX_NAME] for name in others[:3])}{more}", remedy
 
 
 def verify_checkpoint(directory: Path) -> None:
@@ -240,10 +236,3 @@ def named_weights(model: nn.Module) -> dict[str, Tensor]:
     """Return the weights by their names in the mappings, where those of an encoder have the prefix `bert.`."""
     prefix = "bert." if isinstance(model, Encoder) else ""
     return {f"{prefix}{name}": weight for name, weight in model.state_dict().items()}
-
-
-def _is_saved(name: str, model: nn.Module) -> bool:
-    """Whether a weight is written; a pooler that is part of heads is written only with a head that reads it."""
-    is_pooler = name.startswith("bert.pooler.")
-    reads_pooler = getattr(model, "reads_pooler", False)
-    return not is_pooler or reads_pooler or get_encoder(model).names.has_pooler

@@ -79,7 +79,6 @@ class ExternalModel:
     """Weights of a pooler that the files lack; they are random."""
 
     def save(self, directory: Path, *, weights: bool = True) -> None:
-        """Write the files as `save_model` does."""
         save_model(
             directory,
             self.model,
@@ -185,22 +184,15 @@ def _find_head(
 
 def _find_prefix(source: Path) -> Path:
     """Return a prefix, given it, a file or a directory with one checkpoint."""
-    remedy = "Give the directory of a model, as that with bert_model.ckpt.index"
-    if not source.is_dir():
-        prefix = Path(_TENSORFLOW_SUFFIX.sub("", str(source)))
-        if not Path(f"{prefix}.index").exists():
-            raise InputError(
-                f"no such file or directory, and no {prefix.name}.index", where=source, remedy=remedy
-            )
-        return prefix
-    prefixes = sorted(Path(str(index).removesuffix(".index")) for index in source.glob("*.index"))
-    if not prefixes:
+    prefix = _TENSORFLOW_SUFFIX.sub("", str(source))
+    indexes = sorted(source.glob("*.index")) if source.is_dir() else [Path(f"{prefix}.index")]
+    if len(indexes) != 1 or not indexes[0].exists():
         what = "no TensorFlow checkpoint here: no file ends in .index"
+        if len(indexes) > 1:
+            what = f"several checkpoints: {', '.join(index.stem for index in indexes)}"
+        remedy = "Give the prefix of one, as in uncased_L-12_H-768_A-12/bert_model.ckpt"
         raise InputError(what, where=source, remedy=remedy)
-    if len(prefixes) > 1:
-        names = ", ".join(prefix.name for prefix in prefixes)
-        raise InputError(f"several checkpoints: {names}", where=source, remedy="Give the prefix of one")
-    return prefixes[0]
+    return indexes[0].with_suffix("")
 
 
 def find_source(source: Path | str) -> Path:
@@ -222,7 +214,12 @@ def write_imported(external: ExternalModel, source: Path, directory: Path) -> No
     """
     sentence_encoder = load_sentence_encoder_config(source)
     external.save(directory)
-    _copy_card(source, directory)
+    card, origin = directory / artifacts.CARD_FILE, name_of_snapshot(source)
+    if (source / artifacts.CARD_FILE).is_file():  # which has the license
+        shutil.copyfile(source / artifacts.CARD_FILE, card)
+    if origin is not None:
+        with card.open("a", encoding="utf-8") as stream:
+            stream.write(f"\nImported by cloze from `{origin}`.\n")
     if (source / TASK_FILE).is_file() and not external.unexpected_keys:
         shutil.copyfile(source / TASK_FILE, directory / TASK_FILE)
     if is_cross_encoder(source):
@@ -235,13 +232,3 @@ def write_imported(external: ExternalModel, source: Path, directory: Path) -> No
             length = min(sentence_encoder.max_seq_length, config.max_position_embeddings)
             sentence_encoder = replace(sentence_encoder, max_seq_length=length)
         save_sentence_encoder_config(directory, sentence_encoder, hidden_size=config.hidden_size)
-
-
-def _copy_card(source: Path, directory: Path) -> None:
-    """Copy the model card, which has the license, and add the commit of a model of the Hub."""
-    card, name = source / artifacts.CARD_FILE, name_of_snapshot(source)
-    if card.is_file():
-        shutil.copyfile(card, directory / artifacts.CARD_FILE)
-    if name is not None:
-        with (directory / artifacts.CARD_FILE).open("a", encoding="utf-8") as stream:
-            stream.write(f"\nImported by cloze from `{name}`.\n")

@@ -3,6 +3,8 @@
 import json
 import warnings
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import TypeGuard
@@ -29,7 +31,17 @@ def load_weights(directory: Path, names: HuggingFaceNames) -> dict[str, Tensor]:
     """Read all weights from safetensors, by today's names of transformers."""
     weights: dict[str, Tensor] = {}
     for file, indexed in weight_files(directory).items():
-        of_file = _load_safetensors(file)
+        of_file: dict[str, Tensor] = {}
+        with _safetensors_errors(file):
+            mapped = load_file(file)
+            with file.open("rb") as stream:
+                header_bytes = int.from_bytes(stream.read(8), "little")
+                header = json.loads(stream.read(header_bytes))
+                for name, weight in mapped.items():
+                    # a mapped file would count as memory next to its copy, and may change while it is used
+                    of_file[name] = torch.empty_like(weight)
+                    stream.seek(8 + header_bytes + header[name]["data_offsets"][0])
+                    stream.readinto(of_file[name].view(-1).view(torch.uint8).numpy().data)
         if indexed is not None:
             if missing := sorted(indexed - set(of_file)):
                 what = f"the weight {missing[0]} is not in the file {file.name}"
@@ -60,18 +72,13 @@ def read_weight_headers(directory: Path, names: HuggingFaceNames) -> tuple[dict[
     shapes: dict[str, Tensor] = {}
     dtypes: set[str] = set()
     for file, indexed in weight_files(directory).items():
-        try:
-            with safe_open(file, framework="pt") as weights:
-                for name in weights.keys():  # noqa: SIM118 (no mapping)
-                    if indexed is not None and name not in indexed:
-                        continue
-                    part = weights.get_slice(name)
-                    shapes[name] = torch.empty(part.get_shape(), device="meta")
-                    dtypes.add(part.get_dtype())
-        except FileNotFoundError:
-            raise InputError("no such file", where=file, remedy=_OTHER_WEIGHTS) from None
-        except (SafetensorError, OSError) as error:
-            raise InputError(f"cannot be read: {error}", where=file, remedy=_DAMAGED) from error
+        with _safetensors_errors(file), safe_open(file, framework="pt") as weights:
+            for name in weights.keys():  # noqa: SIM118 (no mapping)
+                if indexed is not None and name not in indexed:
+                    continue
+                part = weights.get_slice(name)
+                shapes[name] = torch.empty(part.get_shape(), device="meta")
+                dtypes.add(part.get_dtype())
     return normalize_hugging_face_names(shapes, names, where=directory), dtypes
 
 
@@ -99,20 +106,12 @@ def weight_files(directory: Path) -> dict[Path, set[str] | None]:
     return files
 
 
-def _load_safetensors(file: Path) -> dict[str, Tensor]:
+@contextmanager
+def _safetensors_errors(file: Path) -> Iterator[None]:
     if file.exists() and not file.is_file():
         raise InputError("not a regular file", where=file)
     try:
-        mapped, weights = load_file(file), {}
-        with file.open("rb") as stream:
-            header_bytes = int.from_bytes(stream.read(8), "little")
-            header = json.loads(stream.read(header_bytes))
-            for name, weight in mapped.items():
-                # a mapped file would count as memory of the process next to its copy, and may change while it is used
-                weights[name] = torch.empty_like(weight)
-                stream.seek(8 + header_bytes + header[name]["data_offsets"][0])
-                stream.readinto(weights[name].view(-1).view(torch.uint8).numpy().data)
-        return weights
+        yield
     except FileNotFoundError:
         remedy = _OTHER_WEIGHTS
         if file.with_name(TORCH_WEIGHTS_FILE).exists():
@@ -136,9 +135,9 @@ def _load_pickle(file: Path) -> dict[str, Tensor]:
     except (
         UnpicklingError,
         RuntimeError,
-        EOFError,
         ValueError,
         OSError,
+        EOFError,
         KeyError,
         zipfile.BadZipFile,
     ) as error:
@@ -154,7 +153,9 @@ def _load_pickle(file: Path) -> dict[str, Tensor]:
         what = "contains something other than tensors by name"
         raise InputError(what, where=file, remedy="Save model.state_dict() alone")
     for name, tensor in tensors.items():
-        if not _has_all_elements(tensor):
+        # a small file can hold a huge tensor that repeats one number
+        is_whole = tensor.layout == torch.strided and tensor.device.type == "cpu"
+        if not is_whole or tensor.untyped_storage().nbytes() < tensor.nbytes:
             raise InputError(f"{name} is a tensor without all of its numbers", where=file)
     return tensors
 
@@ -163,10 +164,3 @@ def _is_state_dict(value: object) -> TypeGuard[dict[str, Tensor]]:
     return isinstance(value, dict) and all(
         isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in value.items()
     )
-
-
-def _has_all_elements(tensor: Tensor) -> bool:
-    """Whether each element is in memory: a small file can hold a huge tensor that repeats one number."""
-    if tensor.layout != torch.strided or tensor.device.type != "cpu":
-        return False
-    return tensor.untyped_storage().nbytes() >= tensor.nbytes

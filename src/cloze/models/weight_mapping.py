@@ -5,8 +5,7 @@ concatenated along the first axis. `{i}` is the number of a layer. Other weights
 """
 
 import re
-import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +27,6 @@ class MissingWeightsError(InputError):
 class WeightMapping:
     """The names and layouts of weights in the files of another program."""
 
-    name: str
     entries: Entries
     transposed_suffix: str | None = None
     """Weights whose external name ends so are [in, out] in the file and [out, in] here."""
@@ -45,9 +43,8 @@ class WeightMapping:
         for name, weight in weights.items():
             names = self.external_names(name)
             for external_name, part in zip(names, weight.chunk(len(names)), strict=True):
-                external[external_name] = (
-                    part.T if self._is_transposed(external_name) else part
-                ).contiguous()
+                part = part.T if self._is_transposed(external_name) else part
+                external[external_name] = part.contiguous()
         return external
 
     def external_shapes(self, shapes: Mapping[str, torch.Size]) -> dict[str, torch.Size]:
@@ -156,7 +153,7 @@ class HuggingFaceNames:
     @cached_property
     def mapping(self) -> WeightMapping:
         """The names of all weights in model.safetensors."""
-        return WeightMapping("Hugging Face", {**self.encoder, **self.heads})
+        return WeightMapping({**self.encoder, **self.heads})
 
     @cached_property
     def word_embeddings(self) -> str:
@@ -227,24 +224,8 @@ def _replace_prefix(name: str, prefixes: Mapping[str, str]) -> str:
     return f"{prefixes.get(old, '')}{name.removeprefix(old)}"
 
 
-_MODELS = frozenset(
-    {"albert", "bert", "distilbert", "electra", "ernie", "mpnet", "nezha", "roberta", "xlm_roberta"}
-)
-"""Prefixes of other architectures whose embedding tables have the same names as BERT's."""
-
-
-def _wrapper_prefix(external_names: Collection[str], names: HuggingFaceNames) -> str:
-    """Return the prefix that a wrapper gave to the names, as in "module." and "_orig_mod."; empty in doubt."""
-    words = re.escape(names.word_embeddings.removeprefix(names.prefix))
-    # a file of tied weights may have the output matrix alone
-    for tied in (rf"(?:{re.escape(names.prefix)})?{words}", rf"{re.escape(names.decoder)}\.weight"):
-        pattern = re.compile(rf"((?:[^.]+\.)*?){tied}")
-        if prefixes := [match[1] for match in map(pattern.fullmatch, external_names) if match]:
-            break
-    if len(prefixes) != 1 or (_MODELS - {names.prefix[:-1]}) & set(prefixes[0].split(".")):
-        return ""
-    is_unambiguous = len({name.removeprefix(prefixes[0]) for name in external_names}) == len(external_names)
-    return prefixes[0] if is_unambiguous else ""
+_WRAPPERS = re.compile(r"\b(?:module|_orig_mod)\.")
+"""The prefixes that DistributedDataParallel and torch.compile give to names."""
 
 
 def normalize_hugging_face_names(
@@ -254,12 +235,11 @@ def normalize_hugging_face_names(
 
     LayerNorm's `gamma` and `beta` become `weight` and `bias`, and the names of a bare encoder get the prefix of its
     family, such as `bert.`. The output matrix and its bias get the names of the weights to which they are tied, which
-    they must equal. Position ids are removed. The prefix that a wrapper of the model gave to its names is left out,
-    with a warning.
+    they must equal. Position ids and the prefixes of wrappers are left out.
     """
-    if prefix := _wrapper_prefix(external, names):
-        warnings.warn(f"{where}: names of weights begin with {prefix!r}, which is left out", stacklevel=2)
-        external = {name.removeprefix(prefix): weight for name, weight in external.items()}
+    # PyTorch Lightning's modules usually hold the model as `model`, which is ModernBERT's own prefix
+    wrapper = "" if names.prefix == "model." else "model."
+    external = {_WRAPPERS.sub("", name).removeprefix(wrapper): weight for name, weight in external.items()}
     is_bare = any(name.startswith("embeddings.") for name in external)
     weights = {}
     for name, weight in external.items():
