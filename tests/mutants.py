@@ -27,11 +27,8 @@ training/metric_sums.py | norm for step in steps) / | norm for step in steps[:1]
 data/instances/masking.py | * len(is_continuation) | * (len(is_continuation) - 1) | data/instances/test_masking
 data/instances/instances.py | * (surplus + 1) | * surplus | data/instances/test_instances
 reports/run_report.py | median(metric | max(metric | reports/test_run_report
-models/quantization.py | scales_T1, alpha=0.5) | scales_T1, alpha=0.0) | models/test_quantization
-models/quantization.py | _LIMIT_7 = 255, 127 | _LIMIT_7 = 255, 255 | models/test_quantization
-export/graph.py | _MAX_INT8 = 63 | _MAX_INT8 = 31 | export/test_onnx_export
+export/graph.py | MAX_INT8, INT8_LIMIT = 127, 63 | MAX_INT8, INT8_LIMIT = 127, 31 | export/test_onnx_export
 models/modern_bert.py | 3 * (self.local_attention // 2) | 2 * (self.local_attention // 2) | models/test_modern_bert
-models/threads.py | min(_running_tasks) - 1 if | min(_running_tasks) if | models/test_threads
 models/attention.py | value_CNLH, bias_NLL, scale=1.0 | value_CNLH, None, scale=1.0 | models/test_attention
 tokenization/wordpiece_trainer.py | ROUNDS = 4 | ROUNDS = 3 | tokenization/test_wordpiece_vocabulary
 data/reading/annotations.py |  or a.get("skipped")) | ) | tasks/test_examples_golden

@@ -9,7 +9,9 @@ from tiny_models import tiny_config
 
 
 def test_collate_concatenates_sequences():
+    assert group_lengths([2, 3, 3, 2]) == (LengthGroup(0, 1, 2), LengthGroup(2, 2, 3), LengthGroup(8, 1, 2))
     packed = to_device(collate([[7, 8, 9], [4, 5, 6], [3]], [[0, 0, 1], [0, 1, 1], [0]]))
+    assert to_device(packed, "meta").input_ids.device.type == "meta"
     assert packed.input_ids.tolist() == [7, 8, 9, 4, 5, 6, 3]
     assert packed.token_type_ids.tolist() == [0, 0, 1, 0, 1, 1, 0]
     assert packed.position_ids.tolist() == [0, 1, 2, 0, 1, 2, 0]
@@ -27,20 +29,10 @@ def test_numpy_arrays_are_not_copied():
         assert getattr(tensors, name).data_ptr() == getattr(batch, name).ctypes.data
 
 
-def test_batch_moves_between_devices():
-    packed = to_device(collate([[7, 8], [9]]))
-    moved = to_device(packed, "meta")
-    assert moved.input_ids.device.type == "meta"
-    assert moved.length_groups == packed.length_groups
-
-
-def test_only_consecutive_equal_lengths_are_grouped():
-    assert group_lengths([2, 3, 3, 2]) == (LengthGroup(0, 1, 2), LengthGroup(2, 2, 3), LengthGroup(8, 1, 2))
-
-
 def test_unpacking_restores_padded_rows(ragged):
     input_ids, mask, token_type_ids = ragged
-    packed, padding = pack_padded(input_ids, mask, token_type_ids)
+    packed, padding = pack_padded(input_ids, mask.long(), token_type_ids)  # a mask as in transformers
+    assert torch.equal(packed.input_ids, pack_padded(*ragged)[0].input_ids)
     assert [run.length for run in packed.length_groups] == [17, 9, 3, 1]
     tokens = torch.stack([packed.input_ids, packed.token_type_ids, packed.position_ids], 1)
     columns = torch.arange(mask.shape[1]).expand(mask.shape)
@@ -48,14 +40,6 @@ def test_unpacking_restores_padded_rows(ragged):
     assert torch.equal(padding.unpack_tokens(tokens), expected)
     lengths = packed.cu_seqlens.diff().unsqueeze(1)
     assert padding.unpack_sequences(lengths).squeeze(1).tolist() == mask.sum(1).tolist()
-
-
-def test_a_mask_of_integers_is_that_of_transformers(ragged):
-    input_ids, mask, token_type_ids = ragged
-    expected, _ = pack_padded(input_ids, mask, token_type_ids)
-    packed, _ = pack_padded(input_ids, mask.long(), token_type_ids)
-    assert torch.equal(packed.input_ids, expected.input_ids)
-    assert torch.equal(packed.cu_seqlens, expected.cu_seqlens)
 
 
 def test_a_mask_may_have_holes():

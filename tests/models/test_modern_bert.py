@@ -14,10 +14,10 @@ from torch.overrides import TorchFunctionMode
 
 from cloze.data.batch import collate
 from cloze.errors import InputError
+from cloze.models.attention import local_attention
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
-from cloze.models.local_attention import local_attention
 from cloze.models.modern_bert import ModernBertConfig, ModernBertModel
 
 SIZES: dict[str, Any] = {

@@ -141,5 +141,5 @@ def test_other_orders_of_modules_are_refused(copy: Path) -> None:
         load_sentence_encoder_config(copy)
     modules[1]["kwargs"] = ["task"]
     (copy / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(InputError, match="kwargs of the module"):
+    with pytest.raises(InputError, match="with kwargs: cloze reads"):
         load_sentence_encoder_config(copy)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import cloze
-from cloze.models.threads import map_concurrently, num_concurrent_batches
+from cloze.models.engine import map_concurrently, num_concurrent_batches
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_an_error_of_a_thread_is_that_of_the_reader(four_threads: None) -> None:
 def test_the_number_of_concurrent_batches(
     threads: int, tokens: int, batches: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cloze.models.threads.compute_threads", lambda: threads)
+    monkeypatch.setattr("cloze.models.engine.compute_threads", lambda: threads)
     assert num_concurrent_batches(tokens) == batches
 
 
@@ -76,7 +76,7 @@ def test_vectors_are_those_of_one_thread(four_threads: None) -> None:
 def test_a_child_of_a_process_with_threads_has_its_own() -> None:
     program = """
 import os
-from cloze.models.threads import map_concurrently
+from cloze.models.engine import map_concurrently
 assert len(list(map_concurrently(abs, range(9), 3))) == 9
 if child := os.fork():
     assert os.waitpid(child, 0)[1] == 0

@@ -10,16 +10,12 @@ from cloze.models.torch_internals import cpu_instructions, is_lost_rank, scale_
 def test_a_failed_allocation_on_the_cpu_is_recognized():
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**60, dtype=torch.uint8)
-    assert is_out_of_memory(caught.value)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [MemoryError(), torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")],
-    ids=lambda error: type(error).__name__,
-)
-def test_exceptions_of_failed_allocations_are_recognized(error):
-    assert is_out_of_memory(error)
+    for error in (
+        caught.value,
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate"),
+    ):
+        assert is_out_of_memory(error)
 
 
 def test_other_errors_are_not_taken_for_these():

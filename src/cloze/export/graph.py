@@ -32,8 +32,6 @@ _FEED_FORWARD_RATIO = 4  # of the widths of its products, in all published encod
 
 
 class _Padded(nn.Module):
-    """A model as a function of its padded inputs."""
-
     def __init__(self, model: Encoder | ModelWithHead) -> None:
         super().__init__()
         self.model = model

@@ -18,22 +18,23 @@ import torch
 from cloze import artifacts
 from cloze.choices import GraphPrecision
 from cloze.errors import InputError, RunError, is_out_of_memory
-from cloze.export.card import export_card
 from cloze.export.graph import INT8_LIMIT, MAX_INT8, OPSET, build_graph, padded_outputs
-from cloze.file_io import cache_directory, sha256_of_file
-from cloze.file_names import GRAPH_FACTS_FILE, GRAPH_FILE, TASK_FILE
+from cloze.file_io import cache_directory, read_json, sha256_of_file
+from cloze.file_names import CONFIG_FILE, GRAPH_FACTS_FILE, GRAPH_FILE, TASK_FILE
 from cloze.hub import model_files
+from cloze.markdown import render_markdown
 from cloze.model_paths import is_graph, resolve_checkpoint
+from cloze.models.config_file import load_labels
 from cloze.models.encoder import Encoder, get_encoder
 from cloze.models.external_weights import ExternalModel, load_external_model
 from cloze.models.graph import ENCODER_FACTS, GRAPH_KIND, GRAPH_PACKAGES, INPUTS, MODEL_ITSELF
-from cloze.models.heads import BertForFeatureExtraction, ModelWithHead
-from cloze.models.sentence_encoder import SentenceEncoder
+from cloze.models.heads import BertForFeatureExtraction, ModelWithHead, SentenceEncoder
 from cloze.models.sentence_transformers import load_sentence_encoder_config, save_sentence_encoder_config
 from cloze.models.torch_internals import cpu_instructions
 from cloze.models.weight_files import weight_files
 from cloze.optional_dependencies import import_package
 from cloze.results import Result
+from cloze.training.model_card import BaseModel
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -48,6 +49,8 @@ _SEED = 12345
 _INT8_FORMAT = 1
 """A change of the int8 graphs that neither a file nor a version shows; it makes them again."""
 _MAX_COMPARED_LENGTH = 1024  # a graph computes all pairs of tokens
+_DATA_ROWS = tuple(f"| {role} |" for role in (artifacts.LEARNED_FROM, artifacts.SCORED_ON))
+"""The starts of the rows about data in the card of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +109,25 @@ def export_onnx(
             raise RunError(f"the graph differs from torch by {difference:.2g}{limit}", where=checkpoint)
     with artifacts.write_directory(Path(output), kind=GRAPH_KIND, overwrite=overwrite) as directory:
         report = _fill(directory, loaded, graph, precision, checks)
-        _copy_answers(checkpoint, directory, loaded.model.config.hidden_size)
-        card = export_card(
-            str(source),
-            checkpoint,
+        if (checkpoint / TASK_FILE).is_file():
+            shutil.copyfile(checkpoint / TASK_FILE, directory / TASK_FILE)
+        if (sentence_encoder := load_sentence_encoder_config(checkpoint)) is not None:
+            hidden_size = loaded.model.config.hidden_size
+            save_sentence_encoder_config(directory, sentence_encoder, hidden_size=hidden_size)
+        problem_type = read_json(checkpoint / CONFIG_FILE).get("problem_type")
+        card = render_markdown(
+            "export/card.md",
+            title=" ".join(Path(source).name.split()),
+            base=BaseModel.read(str(source), checkpoint),
             head=report.model,
             outputs=report.outputs,
+            labels=list(load_labels(checkpoint)) if "logits" in report.outputs else [],
+            is_multi_label=problem_type == "multi_label_classification",
             max_length=loaded.max_length,
             precision=precision,
+            data=[
+                line for line in artifacts.read_card(checkpoint).splitlines() if line.startswith(_DATA_ROWS)
+            ],
         )
         (directory / artifacts.CARD_FILE).write_text(card, "utf-8")
     return report
@@ -181,15 +195,6 @@ def _fill(
     table |= dataclasses.asdict(report)
     (directory / GRAPH_FACTS_FILE).write_text(json.dumps(table, indent=2) + "\n", "utf-8")
     return report
-
-
-def _copy_answers(checkpoint: Path, directory: Path, hidden_size: int) -> None:
-    """Write the files that say how outputs become answers: the task of a run, and those of sentence-transformers."""
-    if (checkpoint / TASK_FILE).is_file():
-        shutil.copyfile(checkpoint / TASK_FILE, directory / TASK_FILE)
-    sentence_encoder = load_sentence_encoder_config(checkpoint)
-    if sentence_encoder is not None:
-        save_sentence_encoder_config(directory, sentence_encoder, hidden_size=hidden_size)
 
 
 def compare_with_torch(data: bytes, model: Encoder | ModelWithHead) -> tuple[ParityCheck, ...]:

@@ -55,7 +55,9 @@ def upload(checkpoint: Path, target: HubName, *, private: bool, progress: Progre
             raise InputError("exists and is public", where=target, remedy=remedy)
         if target.revision is not None:
             api.create_branch(target.repo, branch=target.revision, exist_ok=True)
-        removed = _stale_files(api, target, files)
+        read = {*MODEL_FILES, WEIGHTS_FILE, WEIGHTS_INDEX_FILE} - {artifacts.CARD_FILE, *files}
+        present = api.model_info(target.repo, revision=target.revision).siblings or ()
+        removed = sorted(entry.rfilename for entry in present if entry.rfilename in read)
         visibility = "private " if private else ""
         progress.note(
             f"uploading {checkpoint} to the {visibility}repository {target}: {size / 1e6:,.1f} MB, {', '.join(files)}"
@@ -117,10 +119,3 @@ def _contents(checkpoint: Path, file: str) -> str | bytes:
         name: record for name, record in table["files"].items() if not name.startswith(f"{TRAINING_FOLDER}/")
     }
     return (json.dumps(table, indent=1) + "\n").encode()
-
-
-def _stale_files(api: Any, target: HubName, files: list[str]) -> list[str]:
-    """Return the files of the repository that loading would read, but which the checkpoint lacks."""
-    read = {*MODEL_FILES, WEIGHTS_FILE, WEIGHTS_INDEX_FILE} - {artifacts.CARD_FILE, *files}
-    info = api.model_info(target.repo, revision=target.revision)
-    return sorted(entry.rfilename for entry in info.siblings or () if entry.rfilename in read)

@@ -18,7 +18,7 @@ from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
 from cloze.models.engine import Engine, HeadOutput, Output, VectorOutput
 from cloze.models.graph import GRAPH_PACKAGES
-from cloze.models.sentence_encoder import SentenceEncoder, TokenEncoder
+from cloze.models.heads import SentenceEncoder, TokenEncoder
 from cloze.models.torch_engine import TorchEngine
 from cloze.models.weight_files import load_weights, read_weight_headers
 from cloze.optional_dependencies import require

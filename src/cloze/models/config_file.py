@@ -6,7 +6,7 @@ from cloze.config import from_dict
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE, GOOGLE_CONFIG_FILE
-from cloze.models.encoder_config import EncoderConfig
+from cloze.models.encoder_config import REQUIRED, EncoderConfig
 
 _NO_CHECKPOINT = "Give the directory of a checkpoint"
 _CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification")
@@ -21,33 +21,31 @@ _TASKS_OF_HEADS = {
 
 def load_config(directory: Path, file_name: str = CONFIG_FILE) -> EncoderConfig:
     """Load the architecture from config.json, or from Google's file with the same keys."""
-    from cloze.models.encoder import encoders, get_config_class  # modules of torch
+    from cloze.models.encoder import encoders, find_encoder_class  # modules of torch
 
     where = Path(directory) / file_name
     is_google = file_name == CONFIG_FILE and where.with_name(GOOGLE_CONFIG_FILE).is_file()
     remedy = f"Convert it: cloze import {directory} -o NEW" if is_google else _NO_CHECKPOINT
     table = read_json(where, remedy=remedy)
     model_type = str(table.get("model_type", "bert"))
-    config_class = get_config_class(model_type)
-    if config_class is None:
+    encoder_class = find_encoder_class(model_type)
+    if encoder_class is None:
         known = ", ".join(sorted(encoders()))
         raise InputError(f"model_type {model_type!r}, cloze reads {known}", where=where)
+    config_class = encoder_class.config_class
     if table.get("is_decoder"):
         what = "is_decoder is true: a causal model"
         raise InputError(what, where=where, remedy="cloze reads encoders")
     if table.get("position_embedding_type", "absolute") != "absolute":
         raise InputError("position_embedding_type must be 'absolute'", where=where)
-    if missing := config_class.missing_key(table):
-        raise InputError(f"{missing} is missing", where=where)
+    for name in REQUIRED:
+        if (key := config_class.json_names.get(name, name)) not in table:
+            raise InputError(f"{key} is missing", where=where)
     try:
         values = config_class.from_json(table)
     except ValueError as error:
         raise InputError(f"an encoder that cloze does not support: {error}", where=where) from error
     config: EncoderConfig = from_dict(config_class, values, where=str(where))
-    try:
-        config.check_size()
-    except ValueError as error:
-        raise InputError(str(error), where=where) from None
     return config
 
 

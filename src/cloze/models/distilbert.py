@@ -39,7 +39,6 @@ class DistilBertConfig(EncoderConfig):
 
     @classmethod
     def of_size(cls, num_hidden_layers: int, hidden_size: int) -> Self:
-        """Return the config with half of BERT's layers."""
         return super().of_size(num_hidden_layers // 2, hidden_size)
 
 

@@ -117,11 +117,6 @@ class Encoder(nn.Module):
         pooled_BD: Tensor = self.pooler(vectors_BD)
         return pooled_BD
 
-    def token_features(self, hidden_TD: Tensor) -> Tensor:
-        """Return the vectors that classifiers of tokens read, [T, D], from the last layer."""
-        features_TD: Tensor = self.pooler(hidden_TD) if self.pools_tokens else hidden_TD
-        return features_TD
-
     def project_qkv(self, layer: int, hidden_TD: Tensor, batch: PackedBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Return query, key and value of a layer, each [T, N, H], from its input."""
         module: Any = self.layers[layer]
@@ -229,11 +224,10 @@ def encoders() -> Mapping[str, type[Encoder]]:
     return MappingProxyType(ENCODERS)
 
 
-def get_config_class(model_type: str) -> type[EncoderConfig] | None:
-    """Return the config class of an encoder, or None if there is no such encoder."""
+def find_encoder_class(model_type: str) -> type[Encoder] | None:
+    """Return the encoder of a `model_type`, or None."""
     model_type = _ALIASES.get(model_type, model_type)
-    encoder_class = ENCODERS.get(model_type) or encoders().get(model_type)
-    return None if encoder_class is None else encoder_class.config_class
+    return ENCODERS.get(model_type) or encoders().get(model_type)
 
 
 def get_encoder_class(config: EncoderConfig) -> type[Encoder]:

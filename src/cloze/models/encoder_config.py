@@ -8,16 +8,14 @@ from typing import Any, ClassVar, Literal, Self
 from cloze.choices import AttendsTo
 from cloze.config import check_types
 
-SIZES: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {
-        "tiny": (2, 128),
-        "mini": (4, 256),
-        "small": (4, 512),
-        "medium": (8, 512),
-        "base": (12, 768),
-        "large": (24, 1024),
-    }
-)
+SIZES: Mapping[str, tuple[int, int]] = {
+    "tiny": (2, 128),
+    "mini": (4, 256),
+    "small": (4, 512),
+    "medium": (8, 512),
+    "base": (12, 768),
+    "large": (24, 1024),
+}
 """Layers and hidden size of the BERTs that Google released; base and large are the paper's."""
 
 _ACTIVATIONS = {
@@ -29,7 +27,7 @@ _ACTIVATIONS = {
 }
 """The names of activations in config.json, and here."""
 _JSON_ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new"}
-_REQUIRED = (
+REQUIRED = (
     "vocab_size",
     "hidden_size",
     "num_hidden_layers",
@@ -37,7 +35,7 @@ _REQUIRED = (
     "intermediate_size",
     "max_position_embeddings",
 )
-_MAX_VALUES = dict.fromkeys((*_REQUIRED, "type_vocab_size"), 10_000_000) | {"num_hidden_layers": 1000}
+_MAX_VALUES = dict.fromkeys((*REQUIRED, "type_vocab_size"), 10_000_000) | {"num_hidden_layers": 1000}
 """Limits for damaged files and settings, since a model is built before its weights are read."""
 _MAX_PARAMETERS = 4_000_000_000
 
@@ -96,6 +94,11 @@ class EncoderConfig:
         for name in ("initializer_range", "layer_norm_eps"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name} = {getattr(self, name)} must be more than 0 and at most 1")
+        for name, limit in _MAX_VALUES.items():
+            if getattr(self, name) > limit:
+                raise ValueError(f"{name} = {getattr(self, name)} is more than {limit:,}")
+        if self.num_parameters > _MAX_PARAMETERS:
+            raise ValueError(f"a model of {self.num_parameters:,} parameters, more than {_MAX_PARAMETERS:,}")
 
     @classmethod
     def of_size(cls, num_hidden_layers: int, hidden_size: int) -> Self:
@@ -106,12 +109,6 @@ class EncoderConfig:
             num_attention_heads=hidden_size // 64,
             intermediate_size=4 * hidden_size,
         )
-
-    @classmethod
-    def missing_key(cls, table: Mapping[str, Any]) -> str | None:
-        """Return a key that config.json lacks, if any."""
-        required = (cls.json_names.get(name, name) for name in _REQUIRED)
-        return next((key for key in required if key not in table), None)
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,13 +145,11 @@ class EncoderConfig:
 
     @property
     def embedding_weights(self) -> int:
-        """Weights of the tables of embeddings."""
         rows = self.vocab_size + self.max_position_embeddings + self.first_position
         return self.hidden_size * (rows + self.has_token_types * self.type_vocab_size)
 
     @property
     def layer_weights(self) -> int:
-        """Weights of the matrices of a layer."""
         return 4 * self.hidden_size**2 + 2 * self.hidden_size * self.intermediate_size
 
     @property
@@ -173,11 +168,3 @@ class EncoderConfig:
         """
         weights = 2 * self.num_hidden_layers * self.layer_weights * num_tokens
         return weights + 4 * self.hidden_size * self.attention_pairs(num_tokens, sum_of_squared_lengths)
-
-    def check_size(self) -> None:
-        """Raise a ValueError if the encoder is too large to be built."""
-        for key, limit in _MAX_VALUES.items():
-            if getattr(self, key) > limit:
-                raise ValueError(f"{key} = {getattr(self, key)} is more than {limit:,}")
-        if self.num_parameters > _MAX_PARAMETERS:
-            raise ValueError(f"a model of {self.num_parameters:,} parameters, more than {_MAX_PARAMETERS:,}")

@@ -1,10 +1,17 @@
 """Engines compute one output of a model for packed batches, NumPy on both sides.
 
+Threads that share a batch wait for each other at every operation, on a busy machine also for a processor: so on a CPU
+several batches run concurrently, each on its own threads.
+
 Shapes: T tokens in the packed batch, B sequences.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -12,7 +19,7 @@ import numpy.typing as npt
 
 from cloze.choices import Combine, Pooling
 from cloze.data.batch import Indices, PackedBatch, batch_by_length
-from cloze.models.threads import map_concurrently, num_concurrent_batches
+from cloze.process import compute_threads, set_intra_op_threads
 
 if TYPE_CHECKING:  # a graph answers without torch
     from torch import nn
@@ -21,9 +28,13 @@ if TYPE_CHECKING:  # a graph answers without torch
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 BatchT = TypeVar("BatchT", bound=PackedBatch)
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 MAX_TOKENS_ON_CPU = 1024
 """Tokens of a batch: their widest activations stay in the cache."""
+_MAX_CONCURRENT_BATCHES = 8  # Python runs one thread at a time between the operations
+_MIN_BATCH_TOKENS = 256  # with fewer, one batch on all threads is faster
 
 RUNNING: set[Any] = set()
 """Options of the computations of ONNX Runtime that are running; setting `terminate` ends one."""
@@ -125,3 +136,53 @@ def run_batches(
         for options in tuple(RUNNING):
             options.terminate = True
         raise
+
+
+def num_concurrent_batches(num_tokens: int) -> int:
+    """Return how many batches to compute concurrently, given the number of tokens of all batches."""
+    if num_tokens < 2 * _MIN_BATCH_TOKENS:
+        return 1
+    threads = compute_threads()
+    concurrency = threads // -(-threads // _MAX_CONCURRENT_BATCHES)
+    return concurrency if num_tokens >= concurrency * _MIN_BATCH_TOKENS else 1
+
+
+def map_concurrently(
+    function: Callable[[Item], Result], items: Iterable[Item], concurrency: int
+) -> Iterator[tuple[Item, Result]]:
+    """Yield each item and its result, in order.
+
+    Args:
+        function: called in several threads; each has an equal share of the threads of operations.
+        items: read one at a time, `concurrency` items ahead of the results.
+        concurrency: 1 calls the function in this thread.
+    """
+    if concurrency == 1:
+        yield from ((item, function(item)) for item in items)
+        return
+    threads = compute_threads()
+
+    def compute(item: Item) -> Result:
+        set_intra_op_threads(threads // concurrency)
+        return function(item)
+
+    pool, pending = _pool(concurrency), deque[tuple[Item, Future[Result]]]()
+    try:
+        for item in items:
+            pending.append((item, pool.submit(compute, item)))
+            if len(pending) > concurrency:
+                item, future = pending.popleft()
+                yield item, future.result()
+        for item, future in pending:
+            yield item, future.result()
+    finally:
+        set_intra_op_threads(threads)  # MKL has one number for the whole process
+
+
+@lru_cache(maxsize=1)
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Return the thread pool of the process; threads keep their memory between calls, new ones would fault it in."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="cloze-batch")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked process has no threads but its first

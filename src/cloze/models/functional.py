@@ -10,7 +10,6 @@ Shapes: P masked positions, D hidden, V vocabulary, R rows at a time.
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -21,14 +20,12 @@ from torch.nn import functional
 
 ActivationName: TypeAlias = Literal["gelu", "gelu_tanh", "tanh", "relu"]
 
-ACTIVATIONS: Mapping[ActivationName, Callable[[Tensor], Tensor]] = MappingProxyType(
-    {
-        "gelu": functional.gelu,
-        "gelu_tanh": partial(functional.gelu, approximate="tanh"),
-        "tanh": torch.tanh,
-        "relu": torch.relu,
-    }
-)
+ACTIVATIONS: Mapping[ActivationName, Callable[[Tensor], Tensor]] = {
+    "gelu": functional.gelu,
+    "gelu_tanh": partial(functional.gelu, approximate="tanh"),
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+}
 
 _LEVELS = 2**16
 _ALIGNMENT = 64  # in numbers, of the rows that tensor cores read and write at once
@@ -49,20 +46,12 @@ def dropout(hidden: Tensor, prob: float) -> Tensor:
     if hidden.device.type != "cpu":
         return functional.dropout(hidden, prob)
     num_dropped = min(round(prob * _LEVELS), _LEVELS - 1)
-    keep = _keep_or_drop(hidden.shape, num_dropped)
+    generator = np.random.Generator(np.random.SFC64(int(torch.randint(2**62, (1,)))))
+    words = generator.integers(2**64, size=-(-hidden.numel() // 4), dtype=np.uint64)
+    draws = torch.from_numpy(words.view(np.int16))[: hidden.numel()].view(hidden.shape)
+    keep = draws.ge_(num_dropped - _LEVELS // 2)  # in place: comparing into bool is ten times slower
     dropped: Tensor = _Dropout.apply(hidden, keep, num_dropped)  # type: ignore[no-untyped-call]
     return dropped
-
-
-def _keep_or_drop(shape: torch.Size, num_dropped: int) -> Tensor:
-    """Draw 1 (keep) or 0 (drop) for each element; `num_dropped` of 65,536 values drop it."""
-    num_elements = shape.numel()
-    seed = int(torch.randint(2**62, (1,)))
-    words = np.random.Generator(np.random.SFC64(seed)).integers(
-        2**64, size=-(-num_elements // 4), dtype=np.uint64
-    )
-    draws = torch.from_numpy(words.view(np.int16))[:num_elements].view(shape)
-    return draws.ge_(num_dropped - _LEVELS // 2)  # in place: comparing into bool is ten times slower
 
 
 class _Dropout(torch.autograd.Function):

@@ -1,10 +1,12 @@
 """The ModernBERT encoder (Warner et al. 2024): rotary positions, local and global attention, gated layers, no biases.
 
-Shapes: T tokens in the packed batch, B sequences, L columns, D hidden, N heads, H head size, I intermediate.
+Shapes: T tokens in the packed batch, B sequences, L columns, D hidden, N heads, H head size, I intermediate,
+    P positions.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -12,29 +14,25 @@ import torch
 from torch import Tensor, nn
 
 from cloze.data.batch import PackedBatch
-from cloze.models.attention import attention
+from cloze.models.attention import attention, local_attention
 from cloze.models.batch import PaddedBatch
 from cloze.models.bert import embedding_table, initialize_weights
 from cloze.models.encoder import Encoder, register_encoder, to_autocast_dtype
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.functional import ACTIVATIONS, dropout
-from cloze.models.local_attention import local_attention
 from cloze.models.pooling import pool
-from cloze.models.rotary import Rotation, angles, compute_angles, rotate
 from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, dense
 from cloze.suggestions import check_kind
 
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
-_FIXED: Mapping[str, Any] = MappingProxyType(
-    {
-        "norm_bias": False,
-        "attention_bias": False,
-        "mlp_bias": False,
-        "classifier_bias": False,
-        "decoder_bias": True,
-        "tie_word_embeddings": True,
-    }
-)
+_FIXED: Mapping[str, Any] = {
+    "norm_bias": False,
+    "attention_bias": False,
+    "mlp_bias": False,
+    "classifier_bias": False,
+    "decoder_bias": True,
+    "tie_word_embeddings": True,
+}
 """Fields of config.json with one value in all published models, and their defaults in transformers."""
 _EQUAL = (
     ("classifier_activation", "hidden_activation", "gelu"),
@@ -81,7 +79,6 @@ class ModernBertConfig(EncoderConfig):
 
     @property
     def embedding_weights(self) -> int:
-        """Weights of the table of embeddings: positions have none, and there are no segments."""
         return self.hidden_size * self.vocab_size
 
     @property
@@ -144,7 +141,6 @@ class ModernBertConfig(EncoderConfig):
                 raise ValueError(f"{name} = {getattr(self, name)} must be more than 1 and less than 1e12")
 
     def is_global(self, layer: int) -> bool:
-        """Whether a layer, counted from 0, attends to all tokens."""
         return layer % self.global_attn_every_n_layers == 0
 
 
@@ -189,8 +185,36 @@ _CLASSIFIERS = (
     "BertForQuestionAnswering",
 )
 
+Rotation: TypeAlias = tuple[Tensor, Tensor]
+"""Cosine and sine of the angles of each token, [T, 1, H / 2] each."""
 Rotations: TypeAlias = Mapping[bool, Rotation]
 """Of global layers (True) and local ones (False)."""
+
+
+@cache
+def _rotation_rates(theta: float, head_size: int) -> tuple[float, ...]:
+    """Return the angle between two neighbors for each pair of numbers of a head, in float32 as elsewhere.
+
+    They are no tensor, which an exporter would trace and round again.
+    """
+    rates_H = 1.0 / theta ** (torch.arange(0, head_size, 2, device="cpu").float() / head_size)
+    rates: list[float] = rates_H.tolist()
+    return tuple(rates)
+
+
+def compute_angles(theta: float, head_size: int, num_positions: int, device: torch.device) -> Tensor:
+    """Return cosine and sine of each position times each rate, [2, P, H / 2]."""
+    rates_H = torch.tensor(_rotation_rates(theta, head_size))
+    angles_PH = torch.arange(num_positions).float()[:, None] * rates_H
+    return torch.stack([angles_PH.cos(), angles_PH.sin()]).to(device)
+
+
+@lru_cache(maxsize=8)
+def angles(theta: float, head_size: int, num_positions: int, device: torch.device) -> Tensor:
+    """Return `compute_angles`, computed on the CPU for every device."""
+    # outside of inference mode and the device meta, since training may use the table, too
+    with torch.inference_mode(mode=False), torch.device("cpu"):
+        return compute_angles(theta, head_size, num_positions, device)
 
 
 class ModernBertEmbeddings(nn.Module):
@@ -259,7 +283,13 @@ class ModernBertLayer(nn.Module):
         query_key_TMH, value_TNH = qkv_TD.unflatten(-1, (3 * num_heads, -1)).split(
             (2 * num_heads, num_heads), -2
         )
-        query_TNH, key_TNH = rotate(query_key_TMH, rotations[self.is_global]).chunk(2, -2)
+        # each pair of numbers, one of either half of a head, by the angle of the token's position and the pair
+        cosine_T1H, sine_T1H = rotations[self.is_global]
+        first, second = query_key_TMH.chunk(2, -1)
+        rotated_TMH = torch.cat(
+            [first * cosine_T1H - second * sine_T1H, second * cosine_T1H + first * sine_T1H], dim=-1
+        )
+        query_TNH, key_TNH = rotated_TMH.to(query_key_TMH.dtype).chunk(2, -2)
         return query_TNH, key_TNH, value_TNH
 
 

@@ -103,23 +103,20 @@ class MPNetModel(RobertaModel):
         initialize_weights(self.relative_attention_bias, config.initializer_range, generator)
 
     def prepare(self, batch: PackedBatch) -> list[Tensor]:
-        """Return the biases of each length group."""
         return [self.attention_bias(group.length) for group in batch.length_groups]
 
     def attention_bias(self, length: int) -> Tensor:
+        """Return the bias of the scores, [N, L, L].
+
+        Source: Raffel et al. 2020, 2.1; transformers models/mpnet/modeling_mpnet.py, `relative_position_bucket`.
+        """
         device = self.relative_attention_bias.weight.device
         place_L = torch.arange(length, device=device)
-        bucket_of_distance = distance_buckets(torch.arange(1 - length, length, device=device))
+        # of each distance from a query to a key, positive to the right
+        distances = torch.arange(1 - length, length, device=device)
+        starts = torch.tensor(_BUCKET_STARTS, device=device)
+        bucket_of_distance = (distances.abs()[:, None] >= starts).sum(1)
+        bucket_of_distance = bucket_of_distance + (len(_BUCKET_STARTS) + 1) * (distances > 0)
         buckets_LL = bucket_of_distance[place_L - place_L[:, None] + length - 1]
         bias_NLL: Tensor = self.relative_attention_bias(buckets_LL).permute(2, 0, 1)
         return bias_NLL
-
-
-def distance_buckets(distances: Tensor) -> Tensor:
-    """Return the row in the table of biases for each distance from a query to a key, positive to the right.
-
-    Source: Raffel et al. 2020, 2.1; transformers models/mpnet/modeling_mpnet.py, `relative_position_bucket`.
-    """
-    starts = torch.tensor(_BUCKET_STARTS, device=distances.device)
-    bucket = (distances.abs()[:, None] >= starts).sum(1)
-    return bucket + (len(_BUCKET_STARTS) + 1) * (distances > 0)

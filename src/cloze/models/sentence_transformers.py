@@ -122,17 +122,14 @@ def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | Non
         return None
     modules = read_json(file, list)
     try:
-        kinds = [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in modules]
-    except (KeyError, TypeError):
+        paths = {str(module["type"]).rpartition(".")[2]: str(module["path"]) for module in modules}
+        has_kwargs = any(module.get("kwargs") for module in modules)
+    except (AttributeError, KeyError, TypeError):
         raise InputError("not a list of modules with type and path", where=file) from None
-    order = tuple(kind for kind, _ in kinds)
-    if order not in (_MODULES, _MODULES[:2]):
-        what = f"the modules {', '.join(order)}: cloze reads Transformer, Pooling and, if there is one, Normalize"
-        raise InputError(what, where=file)
-    paths = dict(kinds)
-    for module in modules:
-        if module.get("kwargs"):
-            raise InputError(f"kwargs of the module {module['type']!r}: cloze has none", where=file)
+    if tuple(paths) not in (_MODULES, _MODULES[:2]) or len(paths) < len(modules) or has_kwargs:
+        what = f"the modules {', '.join(paths)}{' with kwargs' * has_kwargs}"
+        reads = "cloze reads Transformer, Pooling and, if there is one, Normalize, without kwargs"
+        raise InputError(f"{what}: {reads}", where=file)
     pooling_file = file_io.safe_join(directory, paths["Pooling"], where=file) / CONFIG_FILE
     pooling = read_json(pooling_file)
     length_file = directory / SENTENCE_LENGTH_FILE
@@ -237,7 +234,12 @@ def load_activation(directory: Path, config: dict[str, Any]) -> Activation | Non
     """
     settings = _read_if_exists(directory / SENTENCE_SETTINGS_FILE) if is_cross_encoder(directory) else {}
     if settings:
-        _check_modules(directory)
+        file = directory / MODULES_FILE
+        for module in read_json(file, list) if file.is_file() else []:
+            kind = str(module.get("type") if isinstance(module, dict) else module).rpartition(".")[2]
+            if kind != "Transformer":  # as one that scores by a token's logit
+                what = f"a module {kind!r}: cloze reads cross-encoders of a Transformer alone"
+                raise InputError(what, where=file)
         default = settings.get("default_prompt_name")
         if default is not None and (settings.get("prompts") or {}).get(default):
             what = f"default_prompt_name {default!r}: cloze has no prompts for cross-encoders"
@@ -257,18 +259,6 @@ def load_activation(directory: Path, config: dict[str, Any]) -> Activation | Non
         what = f"activation_fn {name!r}: cloze has {' and '.join(_CLASS_OF_ACTIVATION.values())}"
         raise InputError(what, where=where)
     return _ACTIVATIONS[kind]
-
-
-def _check_modules(directory: Path) -> None:
-    """Refuse other modules than the classifier, such as a score from one token's logit."""
-    file = directory / MODULES_FILE
-    modules = read_json(file, list) if file.is_file() else []
-    for module in modules:
-        kind = str(module.get("type") if isinstance(module, dict) else module).rpartition(".")[2]
-        if kind != "Transformer":
-            raise InputError(
-                f"a module {kind!r}: cloze reads cross-encoders of a Transformer alone", where=file
-            )
 
 
 def _read_if_exists(file: Path) -> dict[str, Any]:

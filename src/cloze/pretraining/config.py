@@ -54,7 +54,7 @@ class ModelConfig(Settings):
     """Other fields of the encoder's config, as in {local_attention = 64} of ModernBERT."""
 
     def _check(self) -> None:
-        self.encoder(vocab_size=1).check_size()
+        self.encoder(vocab_size=1)
 
     def encoder(self, *, vocab_size: int) -> EncoderConfig:
         """Return the config of the encoder."""

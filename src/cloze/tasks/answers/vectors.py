@@ -89,7 +89,7 @@ class Vectors(AnswerKind[LabeledText, AnswerT]):
         return self.with_checkpoint_settings(directory)
 
     def write_checkpoint_files(self, directory: Path, model: Module, *, max_seq_length: int) -> None:
-        from cloze.models.sentence_encoder import SentenceEncoder
+        from cloze.models.heads import SentenceEncoder
 
         assert isinstance(model, SentenceEncoder)
         config = SentenceEncoderConfig(
@@ -133,7 +133,7 @@ class Vectors(AnswerKind[LabeledText, AnswerT]):
         return np.array([feature.target or 0.0 for feature in features], np.float32)
 
     def head(self, bert: Encoder, *, generator: OptionalGenerator = None) -> Module:
-        from cloze.models.sentence_encoder import SentenceEncoder
+        from cloze.models.heads import SentenceEncoder
 
         return SentenceEncoder(bert, pooling=self.pooling or "mean")
 
