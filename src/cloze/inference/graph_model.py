@@ -44,14 +44,10 @@ if TYPE_CHECKING:
 
 _HIDDEN, _TOKENS, _VECTORS = "last_hidden_state", "token_embeddings", "sentence_embedding"
 _VECTOR_SHAPES: Mapping[str, tuple[str, ...]] = {
-    _HIDDEN: ("length", "hidden_size"),
+    _TOKENS: ("length", "hidden_size"),
     _VECTORS: ("dimensions",),
 }
-_SHAPES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "BertForPreTraining": {
-        "prediction_logits": ("length", "vocab_size"),
-        "seq_relationship_logits": ("two",),
-    },
+_SHAPES: Mapping[str | None, Mapping[str, tuple[str, ...]]] = {
     "BertForMaskedLM": {"logits": ("length", "vocab_size")},
     "BertForNextSentencePrediction": {"logits": ("two",)},
     "BertForSequenceClassification": {"logits": ("classes",)},
@@ -59,7 +55,7 @@ _SHAPES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "BertForMultipleChoice": {"logits": ()},
     "BertForQuestionAnswering": {"start_logits": ("length",), "end_logits": ("length",)},
 }
-"""The shapes of outputs after the size of the batch, by the class of the model."""
+"""The shapes of outputs after the size of the batch, by their names in `run` and the class of the head."""
 _LOGITS_OF_PRETRAINING = {
     "BertForMaskedLM": "prediction_logits",
     "BertForNextSentencePrediction": "seq_relationship_logits",
@@ -137,15 +133,15 @@ class GraphModel(Model):
             description = f"vectors of {'texts' if output.pooling else 'tokens'}"
             sizes["dimensions"] = min(output.truncate_dim or config.hidden_size, config.hidden_size)
         else:
-            names, shapes = self._logits(output), _SHAPES.get(facts.model, {})
+            names, shapes = self._logits(output), _SHAPES.get(output.head_name, {})
             description, sizes["classes"] = output.description, output.num_classes
         if not names:
             what = f"a graph of {facts.model}, without {description}"
             raise InputError(what, where=self._source, remedy=self._remedy)
         outputs = {}
         for name, stored in names.items():
-            width = tuple(sizes[size] for size in shapes[stored] if size != "length")
-            outputs[name] = GraphOutput(stored, width, "length" in shapes[stored])
+            width = tuple(sizes[size] for size in shapes[name] if size != "length")
+            outputs[name] = GraphOutput(stored, width, "length" in shapes[name])
         return GraphEngine(self._session, facts, outputs, output, self.directory / GRAPH_FILE)
 
     def _logits(self, output: HeadOutput) -> dict[str, str]:
