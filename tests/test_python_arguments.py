@@ -103,6 +103,7 @@ METHODS: tuple[tuple[str, Call], ...] = (
     ("text", lambda my, x: my.fill.probabilities(x)),
     ("sentence_a", lambda my, x: my.follows(x, "b")),
     ("text", lambda my, x: my.tokenizer.encode(x)),
+    ("name", lambda my, x: cloze.find_task(x)),
     ("words[1]", lambda my, x: my.tag(words=["a", x])),
     ("ids[1]", lambda my, x: my.tokenizer.decode([5, x])),
     ("examples[0]", lambda my, x: my.classify.predict([x])),
@@ -213,7 +214,7 @@ def test_the_kinds_of_annotations_are_checked_first(function: Callable[..., obje
         (
             Literal["sum", "concat"],
             ["sum"],
-            ["product", 5],
+            ["product", 5, np.array(["sum", "concat"])],
             "it: 'product' is not a choice. Choose from sum, concat.",
         ),
         (int | Literal["auto"], [1, "auto"], [1.5, "x"], "it is 1.5, a float. Give a whole number or auto."),

@@ -1,19 +1,14 @@
-"""Line ends, byte order marks and compression do not change what a verb prints or writes."""
+"""Every verb reads text through one reader: it accepts its forms, and refuses what the reader refuses."""
 
-import bz2
 import gzip
-import itertools
 import json
 import lzma
 import re
-import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from samples import CORPUS, FINETUNE, fill_in, one_line_of
+from samples import CORPUS, FINETUNE, Cloze, ErrorLine, fill_in
 
-from cloze.cli import main
 from helpers import novel_paragraphs, read_tree
 
 LINES = [paragraph[:60].replace('"', "") for paragraph in novel_paragraphs(24)]
@@ -34,72 +29,40 @@ VERBS = {
     "baseline classification -d {x}": "a.jsonl",
     FINETUNE + "-m {run} -d {x} --validate": "a.tsv",
 }
-"""By command, in which {x} is a file that it reads. `tests/data/reading/test_text_faults.py` tries all formats."""
-FORMS: dict[str, Callable[[str], bytes]] = {
-    "CR LF": lambda text: text.replace("\n", "\r\n").encode(),
-    "CR": lambda text: text.replace("\n", "\r").encode(),
-    "a byte order mark": lambda text: text.encode("utf-8-sig"),
-    "bzip2 and CR LF": lambda text: bz2.compress(text.replace("\n", "\r\n").encode()),
-    "xz and CR": lambda text: lzma.compress(text.replace("\n", "\r").encode()),
-}
+"""By command, in which {x} is a file that it reads. `tests/data/reading/test_text_faults.py` tries all forms."""
 SAME = {".txt", ".arrow", ".npy"}
 """Files without a path or time in them."""
 
 
-Run = Callable[..., tuple[int, str, dict[str, bytes]]]
-
-
-@pytest.fixture
-def run(paths: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return a function that runs a command on a file, and returns the code, the output and the written files."""
-    numbers = itertools.count()
-
-    def run(command: str, content: bytes, name: str) -> tuple[int, str, dict[str, bytes]]:
-        directory = tmp_path / str(next(numbers))
-        directory.mkdir()
-        file = directory / name
-        file.write_bytes(content)
-        words = shlex.split(fill_in(command, {**paths, "out": directory / "out", "x": file}))
-        capsys.readouterr()
-        code = main([*words, "--quiet"])
-        printed = capsys.readouterr()
-        file.unlink()
-        written = {path: data for path, data in read_tree(directory).items() if Path(path).suffix in SAME}
-        text = re.sub("[0-9,]+ bytes|seconds .*", "", printed.out + printed.err).replace(str(directory), "")
-        return code, text, written
-
-    return run
-
-
 @pytest.mark.parametrize(("command", "name"), VERBS.items())
-def test_forms_of_a_file_give_the_same(command: str, name: str, run: Run) -> None:
-    text = "\n".join(FILES[name]) + "\n"
-    expected = run(command, text.encode(), name)
-    assert expected[0] == 0, expected
-    for form, write in FORMS.items():
-        assert run(command, write(text), name) == expected, form
+def test_forms_of_a_file_give_the_same(command: str, name: str, tmp_path: Path, cloze: Cloze) -> None:
+    lines, results = FILES[name], []
+    for content in (
+        ("\n".join(lines) + "\n").encode(),
+        lzma.compress(("\r".join(lines) + "\r").encode("utf-8-sig")),
+    ):
+        (tmp_path / name).write_bytes(content)
+        overwrite = ["--overwrite"] if results and "{out}" in command else []
+        printed = cloze(fill_in(command, {"x": tmp_path / name}), "--quiet", *overwrite)
+        written = {path: data for path, data in read_tree(tmp_path).items() if Path(path).suffix in SAME}
+        written.pop(name, None)
+        results.append((re.sub("[0-9,]+ bytes|seconds .*", "", printed.out + printed.err), written))
+    assert results[0] == results[1]
 
 
 @pytest.mark.protected
 @pytest.mark.parametrize(("command", "name"), VERBS.items())
-def test_another_encoding_is_refused_with_the_command_that_converts_it(
-    command: str, name: str, run: Run
+def test_damaged_text_is_refused_with_a_remedy(
+    command: str, name: str, tmp_path: Path, error_line: ErrorLine
 ) -> None:
-    code, printed, written = run(command, ("\n".join(FILES[name]) + "\n").encode("utf-16"), name)
-    line = one_line_of(printed)
-    assert code == 2
-    assert f"/{name}:" in line
-    assert "iconv" in line
-    assert written == {}
-
-
-@pytest.mark.protected
-@pytest.mark.parametrize(("command", "name"), VERBS.items())
-def test_truncated_compressed_files_are_refused(command: str, name: str, run: Run) -> None:
-    compressed = gzip.compress("\n".join(FILES[name]).encode())
-    code, printed, written = run(command, compressed[: len(compressed) * 2 // 3], name)
-    line = one_line_of(printed)
-    assert code == 2
-    assert f"/{name}: cannot be read: " in line
-    assert "damaged or cut short: copy it again" in line
-    assert written == {}
+    text = "\n".join(FILES[name]) + "\n"
+    compressed = gzip.compress(text.encode())
+    for content, where, remedy in (
+        (text.encode("utf-16"), f"/{name}:", "iconv"),
+        (compressed[: len(compressed) * 2 // 3], f"/{name}: cannot be read: ", "cut short: copy it again"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        line = error_line(fill_in(command, {"x": tmp_path / name}))
+        assert where in line
+        assert remedy in line
+        assert [*read_tree(tmp_path)] == [name]
