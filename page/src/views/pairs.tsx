@@ -27,7 +27,7 @@ export const pairsView: View = {
       <Section
         name="sense"
         title="One word in several contexts"
-        lead="The embedding table has one vector for a word. BERT computes another one in each context. Move the slider from the table through the layers, and the meanings separate."
+        lead="The embedding table has one vector for a word. BERT computes another one in each context. Move the slider from the table through the layers, and see whether the meanings separate."
         needs="encode"
         Body={WordInContext}
       />

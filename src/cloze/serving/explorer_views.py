@@ -10,7 +10,6 @@ from cloze.data.batch import MaskedBatch, collate
 from cloze.errors import InputError
 from cloze.explorer.encoder_internals import (
     EMBEDDINGS,
-    LayerAttention,
     TokenTrace,
     attention_map,
     attention_row,
@@ -100,7 +99,12 @@ def layers(served: ServedModel, request: TokenRequest) -> dict[str, Any]:
         "layers": [
             {
                 "steps": {
-                    **_projections(layer_attention, trace.token),
+                    **{
+                        name: _vector(
+                            getattr(layer_attention, name)[:, trace.token].flatten()
+                        )  # of all heads
+                        for name in ("query", "key", "value")
+                    },
                     **{step: _vector(vector) for step, vector in steps.items()},
                 },
                 "scores": _rounded(layer_attention.scores[:, trace.token]),
@@ -189,12 +193,6 @@ def _tokens(served: ServedModel, window: TextWindow) -> dict[str, Any]:
         "unknown": [place for place, token_id in enumerate(ids) if token_id == unknown_id],
         "window": {"start": window.start, "count": window.count, "total": window.total},
     }
-
-
-def _projections(attention: LayerAttention, token: int) -> dict[str, Any]:
-    """Return a token's query, key and value, those of all heads side by side."""
-    names = ("query", "key", "value")
-    return {name: _vector(getattr(attention, name)[:, token].flatten()) for name in names}
 
 
 def _masked_lm(model: FillMask, trace: TokenTrace) -> dict[str, Any]:

@@ -161,18 +161,13 @@ class ServedModel:
         limit, windows = embedder.max_seq_length - 2, []
         for text, text_ids in zip(inputs, embedder.token_ids(texts), strict=True):
             ids = text_ids
-            if not isinstance(text.value, str):
-                sent_ids = text.value
-                if max(sent_ids) >= self.tokenizer.vocab_size:
-                    what = (
-                        f"token id {max(sent_ids)} is not in the vocabulary of {self.tokenizer.vocab_size:,}"
-                    )
+            if not isinstance(sent := text.value, str):
+                if (highest := max(sent)) >= self.tokenizer.vocab_size:
+                    what = f"token id {highest} is not in the vocabulary of {self.tokenizer.vocab_size:,}"
                     raise InputError(what, where="inputs")
-                start = 1 if sent_ids[0] == self.tokenizer.cls_id else 0
-                end = len(sent_ids) - (
-                    1 if sent_ids[-1] == self.tokenizer.sep_id and len(sent_ids) > start else 0
-                )
-                ids = np.array([*ids.tolist(), *sent_ids[start:end]], np.uint32)
+                sent = sent[1:] if sent[0] == self.tokenizer.cls_id else sent
+                sent = sent[:-1] if sent and sent[-1] == self.tokenizer.sep_id else sent
+                ids = np.array([*ids.tolist(), *sent], np.uint32)
             if (excess := len(ids) - limit) > 0:
                 if not text.truncates:
                     raise self.too_long(len(ids) + 2, limit + 2)
