@@ -3,14 +3,13 @@
 import base64
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from clients import Client, client_of
+from clients import client_of
 
 import cloze
 from cloze.explorer.encoder_internals import attention_map, heads_off, trace_masked_lm, trace_token
@@ -39,22 +38,6 @@ def served() -> ServedModel:
     return ServedModel.load("cloze-mini", mini, device="cpu")
 
 
-@pytest.fixture(scope="module")
-def client(served: ServedModel) -> Iterator[Client]:
-    with client_of({"cloze-mini": served}) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def fill_mask(served: ServedModel) -> cloze.FillMask:
-    return served.fill_mask
-
-
-@pytest.fixture(scope="module")
-def follows(served: ServedModel) -> cloze.NextSentence:
-    return served.next_sentence
-
-
 RECORDED = {
     path.stem: recording["exchanges"]
     for path in sorted((REPOSITORY / "page" / "static").glob("recorded-*.json"))
@@ -77,16 +60,13 @@ def numbers_of(value: Any) -> Any:
     return np.empty(0) if value is None else np.array([value])
 
 
-@pytest.mark.parametrize("view", RECORDED)
-def test_recorded_answers_are_those_of_the_bundled_model(client: Client, view: str) -> None:
-    for exchange in RECORDED[view]:
-        answer = client.ask(f"/{exchange['path']}", **exchange["body"])
-        found, expected = numbers_of(answer), numbers_of(exchange["answer"])
-        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
-
-
-def named(examples: str) -> Any:
-    return pytest.mark.parametrize("example", EXAMPLES[examples], ids=lambda example: example["name"])
+def test_recorded_answers_are_those_of_the_bundled_model(served: ServedModel) -> None:
+    with client_of({"cloze-mini": served}) as client:
+        for view, exchanges in RECORDED.items():
+            for exchange in exchanges:
+                answer = client.ask(f"/{exchange['path']}", **exchange["body"])
+                found, expected = numbers_of(answer), numbers_of(exchange["answer"])
+                np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3, err_msg=view)
 
 
 def test_the_examples_were_chosen_with_the_bundled_model() -> None:
@@ -102,31 +82,28 @@ def test_the_sentences_are_of_held_out_articles() -> None:
         assert "CC BY-SA 3.0" in example["source"]
 
 
-@named("fill")
-def test_fill_is_right(example: dict[str, str], fill_mask: cloze.FillMask) -> None:
-    [[first]] = fill_mask(example["text"], top_k=1)
-    assert first.token == example["answer"]
+def test_the_bundled_model_is_right_about_each(served: ServedModel) -> None:
+    fill_mask, follows, tour = served.fill_mask, served.next_sentence, EXAMPLES["tour"]
+    for example in EXAMPLES["fill"]:
+        [[first]] = fill_mask(example["text"], top_k=1)
+        assert first.token == example["answer"]
+    table = served.encoder.embeddings.word_embeddings.weight
+    for example in EXAMPLES["layers"]:
+        trace = trace_token(served.encoder, served.tokenizer, example["text"])
+        states = trace.hidden_states
+        read = trace_masked_lm(fill_mask.module.masked_lm, table, served.tokenizer, states, top_k=1)
+        *earlier, last = [candidate.token for (candidate,) in read.candidates]
+        assert last == example["answer"]
+        assert example["name"] != "At the last layer" or last not in earlier
+    for example in EXAMPLES["next_sentence"]:
+        assert follows(example["a"], example["b"]).is_next == example["follows"]
+    assert follows(tour["whole"], tour["follower"]).is_next
+    assert not follows(tour["whole"], tour["other"]).is_next
+    assert tour["whole"].lower() == tour["text"].lower().replace("[mask]", tour["answer"])
 
 
-@named("layers")
-def test_the_last_layer_is_right(example: dict[str, str], fill_mask: cloze.FillMask) -> None:
-    encoder, tokenizer = fill_mask.encoder, fill_mask.tokenizer
-    trace = trace_token(encoder, tokenizer, example["text"])
-    table = encoder.embeddings.word_embeddings.weight
-    read = trace_masked_lm(fill_mask.module.masked_lm, table, tokenizer, trace.hidden_states, top_k=1)
-    first = [candidate.token for (candidate,) in read.candidates]
-    assert first[-1] == example["answer"]
-    if example["name"] == "At the last layer":
-        assert example["answer"] not in first[:-1]
-
-
-@named("next_sentence")
-def test_the_next_sentence_is_told(example: dict[str, Any], follows: cloze.NextSentence) -> None:
-    assert follows(example["a"], example["b"]).is_next == example["follows"]
-
-
-def test_the_head_of_the_tour_looks_at_the_word_that_decides(fill_mask: cloze.FillMask) -> None:
-    tour = EXAMPLES["tour"]
+def test_the_head_of_the_tour_looks_at_the_word_that_decides(served: ServedModel) -> None:
+    tour, fill_mask = EXAMPLES["tour"], served.fill_mask
     text, head = tour["text"], (tour["layer"], tour["head"])
     [[first]] = fill_mask(text, top_k=1)
     assert first.token == tour["answer"]
@@ -142,19 +119,12 @@ def test_the_head_of_the_tour_looks_at_the_word_that_decides(fill_mask: cloze.Fi
         assert fill_mask.probabilities(text)[0, answer] < first.probability / 2
 
 
-def test_the_sentences_of_the_tour_follow_or_not(follows: cloze.NextSentence) -> None:
-    tour = EXAMPLES["tour"]
-    assert follows(tour["whole"], tour["follower"]).is_next
-    assert not follows(tour["whole"], tour["other"]).is_next
-    assert tour["whole"].lower() == tour["text"].lower().replace("[mask]", tour["answer"])
-
-
-def test_the_meanings_of_bank_separate(fill_mask: cloze.FillMask) -> None:
+def test_the_meanings_of_bank_separate(served: ServedModel) -> None:
     source = (REPOSITORY / "page" / "src" / "views" / "senses.tsx").read_text("utf-8")
     sentences = [sentence for sense in BANK.values() for sentence in sense]
     assert all(f'"{sentence}"' in source for sentence in sentences)
     with torch.inference_mode():
-        word = word_in_context(fill_mask.encoder, fill_mask.tokenizer, "bank", sentences)
+        word = word_in_context(served.encoder, served.tokenizer, "bank", sentences)
     cosines = word.cosines()[-1]
     same = np.kron(np.eye(2), np.ones((3, 3))).astype(bool) & ~np.eye(6, dtype=bool)
     other = ~same & ~np.eye(6, dtype=bool)
