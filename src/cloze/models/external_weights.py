@@ -187,10 +187,11 @@ def _find_prefix(source: Path) -> Path:
     prefix = _TENSORFLOW_SUFFIX.sub("", str(source))
     indexes = sorted(source.glob("*.index")) if source.is_dir() else [Path(f"{prefix}.index")]
     if len(indexes) != 1 or not indexes[0].exists():
-        what = "no TensorFlow checkpoint here: no file ends in .index"
-        if len(indexes) > 1:
-            what = f"several checkpoints: {', '.join(index.stem for index in indexes)}"
-        remedy = "Give the prefix of one, as in uncased_L-12_H-768_A-12/bert_model.ckpt"
+        what = "no such file or directory, and no TensorFlow checkpoint"
+        if source.is_dir():
+            names = ", ".join(index.stem for index in indexes)
+            what = f"several checkpoints: {names}" if names else "no checkpoint here: no file ends in .index"
+        remedy = "Give the directory of a model, or a prefix, as in uncased_L-12_H-768_A-12/bert_model.ckpt"
         raise InputError(what, where=source, remedy=remedy)
     return indexes[0].with_suffix("")
 
