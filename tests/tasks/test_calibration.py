@@ -36,12 +36,13 @@ def _predictions(task: Task, logits: np.ndarray) -> list[ClassPrediction]:
 
 
 def test_calibration_error_is_the_gap_of_each_bin():
-    confidences = np.array([0.95, 0.94, 1.0, 0.62, 0.61, 0.69])
-    targets = np.array([0, 1, 0, 0, 0, 1])  # the others are wrong
-    gaps = [2.89 - 2, 2 - 0.62 - 0.61, 0.69]  # of the bins (0.933, 1], (0.6, 0.667] and (0.667, 0.733]
+    confidences = np.array([0.95, 0.94, 1.0, 0.92, 0.62, 0.61, 0.69])
+    targets = np.array([0, 1, 0, 0, 0, 0, 1])  # of the class 1 the answers are wrong
+    # of the bins (0.933, 1], (0.867, 0.933], (0.6, 0.667] and (0.667, 0.733]
+    gaps = [2.89 - 2, 0.08, 2 - 0.62 - 0.61, 0.69]
     with np.errstate(divide="ignore"):
         logits = np.log(np.stack([confidences, 1 - confidences], axis=1))
-    assert calibration_error(logits, targets) == pytest.approx(sum(gaps) / 6)
+    assert calibration_error(logits, targets) == pytest.approx(sum(gaps) / 7)
 
 
 def test_calibration_error_divides_logits_by_the_temperature() -> None:
