@@ -42,10 +42,8 @@ class SplitCounts:
     fertility: float
     """Tokens per word."""
     unknown_share: float
-    """Share of the tokens that are [UNK]."""
     vocab_size: int
     tokens_in_use: int
-    """Tokens of the vocabulary that occur."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,6 @@ class Measure:
     tolerance: float = 0.0
     """Deviation that chance or rounding explains."""
     holds: bool = field(init=False)
-    """Whether the measurement is as expected."""
 
     def __post_init__(self) -> None:
         holds = self.expected is None or abs(self.measured - self.expected) <= self.tolerance + 1e-9
@@ -139,14 +136,12 @@ class Audit:
     document_sentences: Distribution
     document_tokens: Distribution
     largest_share: float
-    """Share of the tokens that the largest document has."""
     drawn: tuple[InstanceStats, ...]
     frequent_tokens: tuple[tuple[str, int], ...]
     counts_at_ranks: tuple[tuple[int, int], ...]
     """Rank and count of the most frequent token, the second, third, fourth, sixth and so on."""
     shown: tuple[InstanceExample, ...]
     cleaning: Mapping[str, Any] | None
-    """The content of `report.json` of the data set."""
 
 
 def audit_dataset(dataset: Dataset, config: AuditConfig, *, progress: Progress = SILENT) -> Audit:

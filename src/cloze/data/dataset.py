@@ -55,13 +55,6 @@ class DatasetInfo:
         file_io.write_json(directory / INFO_FILE, table)
 
 
-def _read_info(directory: Path) -> tuple[DatasetInfo, Integers]:
-    """Read `dataset.json`."""
-    table = file_io.read_json(directory / INFO_FILE)
-    counts = table.pop("train_token_counts")
-    return DatasetInfo(**table), np.array(counts, np.int64)
-
-
 @dataclass(frozen=True, slots=True)
 class Documents:
     """All documents of a data set, or one split of them. Sentences and tokens are numbered over all shards.
@@ -189,7 +182,9 @@ class Dataset:
         """
         path = Path(path)
         manifest = (artifacts.verify if verify else artifacts.read_manifest)(path, kind=KIND)
-        info, token_counts = _read_info(path)
+        table = file_io.read_json(path / INFO_FILE)
+        token_counts = np.array(table.pop("train_token_counts"), np.int64)
+        info = DatasetInfo(**table)
         shards = tuple(path / name for name in sorted(manifest.files) if name.endswith(".arrow"))
         return cls(path, info, shards, Documents.from_shards(shards).cut(), token_counts)
 

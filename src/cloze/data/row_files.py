@@ -61,15 +61,11 @@ def _defuse_formulas(rows: Rows) -> Iterator[dict[str, Any]]:
 
     Source: OWASP, CSV injection.
     """
-    for row in rows:
-        yield {
-            _as_text_cell(name): _as_text_cell(cell) if isinstance(cell, str) else cell
-            for name, cell in row.items()
-        }
 
+    def defuse(cell: Any) -> Any:
+        return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell
 
-def _as_text_cell(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+    return ({defuse(name): defuse(cell) for name, cell in row.items()} for row in rows)
 
 
 def write_rows(rows: Rows, output: str, *, csv_safe: bool = False, progress: Progress = SILENT) -> int:
@@ -108,20 +104,18 @@ def write_tables(
             for table in tables:
                 write_json_lines(table.to_pylist(), stream)
         return
-    with _open_writer(path, schema, ending) as writer:
-        for table in tables:
-            writer.write_table(table)
-
-
-def _open_writer(path: Path, schema: "pyarrow.Schema", ending: str) -> Any:
     import pyarrow.csv
     import pyarrow.parquet
 
     if ending in _SEPARATORS:
         options = pyarrow.csv.WriteOptions(delimiter=_SEPARATORS[ending])
-        return pyarrow.csv.CSVWriter(path, schema, write_options=options)
-    scalars = [field.name for field in schema if not pyarrow.types.is_nested(field.type)]
-    return pyarrow.parquet.ParquetWriter(path, schema, use_dictionary=scalars, write_page_checksum=True)
+        opened: Any = pyarrow.csv.CSVWriter(path, schema, write_options=options)
+    else:
+        scalars = [field.name for field in schema if not pyarrow.types.is_nested(field.type)]
+        opened = pyarrow.parquet.ParquetWriter(path, schema, use_dictionary=scalars, write_page_checksum=True)
+    with opened as writer:
+        for table in tables:
+            writer.write_table(table)
 
 
 def _open_lines(path: Path) -> IO[str]:

@@ -65,7 +65,6 @@ class CleaningConfig:
     """Which steps are taken."""
 
     without: tuple[Step, ...] = ()
-    """Steps to skip."""
     clean: Clean | None = None
     """Kind of text that has a step of its own, here `pdf`."""
 

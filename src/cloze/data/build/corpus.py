@@ -71,7 +71,14 @@ def build_dataset(
             hint_file=artifacts.MANIFEST,
         )
     with keep_finished_parts(output, plan, progress) as directory:
-        tokenizer_path = _save_tokenizer(tokenizer, directory / f"vocabulary-{plan.settings['vocabulary']}")
+        tokenizer_path = directory / f"vocabulary-{plan.settings['vocabulary']}"
+        try:
+            if not tokenizer_path.exists():
+                with artifacts.write_directory(tokenizer_path, kind=KIND) as temporary:
+                    tokenizer.save(temporary)
+        except ClozeError:
+            if not tokenizer_path.exists():  # else another build was faster
+                raise
         parts = make_parts(
             directory,
             plan,
@@ -85,18 +92,6 @@ def build_dataset(
     for line in summary.describe():
         progress.note(line)
     return summary
-
-
-def _save_tokenizer(tokenizer: WordPieceTokenizer, path: Path) -> Path:
-    """Write the tokenizer for the workers, unless another build wrote it; return its directory."""
-    try:
-        if not path.exists():
-            with artifacts.write_directory(path, kind=KIND) as temporary:
-                tokenizer.save(temporary)
-    except ClozeError:
-        if not path.exists():  # else another build was faster
-            raise
-    return path
 
 
 def _choose_tokenizer(vocabulary: Path | str | None, dataset: Path | None) -> WordPieceTokenizer:

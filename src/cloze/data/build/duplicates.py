@@ -45,7 +45,6 @@ class DuplicateCounts(Counts):
     kept: int = 0
     """In text that came as sentences, or because the step was skipped."""
     tokens: int = 0
-    """Tokens that were dropped."""
 
     def describe(self, unit: str) -> Iterator[str]:
         """Yield a line each for dropped and kept duplicates, if any; `unit` is what one of them is."""

@@ -46,7 +46,6 @@ class ReadingConfig:
     """Maximum number of documents; None reads all."""
     cleaning: CleaningConfig = CleaningConfig()
     shard_bytes: int = 32_000_000
-    """Approximate size of an input shard."""
     part_characters: int = PART_CHARACTERS
     """Approximate size of a part, which a process works on at a time."""
 

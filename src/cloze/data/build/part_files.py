@@ -39,7 +39,6 @@ class BuildPlan:
     """The settings and the parts of an output."""
 
     settings: Mapping[str, Any]
-    """Settings of the parts and of the output."""
     keys: Sequence[str]
     """Key of each input shard, in order. A shard that was named twice has its key here twice."""
     input_shards: Mapping[str, InputShard]

@@ -36,7 +36,6 @@ class BuildConfig:
     """How text becomes a data set."""
 
     reading: ReadingConfig = ReadingConfig()
-    """How inputs are read and cleaned."""
     language: str = "en"
     """ISO code of the rules that split paragraphs into sentences."""
     splitter: str | None = None
@@ -172,7 +171,6 @@ def hash_tokenizer(tokenizer: WordPieceTokenizer) -> str:
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-@lru_cache(maxsize=1)  # a worker makes many parts, and the tokenizer caches words
-def cached_tokenizer(directory: Path) -> WordPieceTokenizer:
-    """Load the tokenizer of a build."""
-    return load_wordpiece(directory)
+cached_tokenizer = lru_cache(maxsize=1)(
+    load_wordpiece
+)  # a worker makes many parts, and the tokenizer caches words

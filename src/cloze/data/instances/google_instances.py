@@ -72,6 +72,8 @@ def materialize(
 ) -> None:
     """Write all instances, `shard_instances` per file, to a directory that `GoogleInstances` reads."""
     rng = random.Random(settings.seed)
+    id_type = pa.uint16() if tokenizer.vocab_size <= 2**16 else pa.uint32()
+    types = (pa.list_(id_type), pa.int32(), pa.bool_(), pa.list_(pa.int32()), pa.list_(id_type))
     count = 0
     with (
         artifacts.write_directory(directory, kind=KIND) as temporary,
@@ -80,7 +82,12 @@ def materialize(
         instances = _draw(documents, tokenizer, settings, rng)
         while shard := list(islice(instances, shard_instances)):
             path = temporary / f"instances-{count // shard_instances:05}.arrow"
-            write_record_batch(path, _columns(shard, tokenizer.vocab_size))
+            columns = {
+                name: pa.array([getattr(instance, name) for instance in shard], kind)
+                for name, kind in zip(_COLUMNS, types, strict=True)
+            }
+            columns["is_random_next"] = columns["is_random_next"].cast(pa.uint8())
+            write_record_batch(path, columns)
             count += len(shard)
             bar.advance(len(shard))
         order = array("q", range(count))
@@ -98,7 +105,10 @@ def _draw(
     for _ in range(settings.dupe_factor):
         for place in range(len(order)):
             for segment_a, segment_b, is_random_next in _pairs(documents, order, place, settings, rng):
-                _truncate(segment_a, segment_b, settings.max_seq_length - 3, rng)
+                while len(segment_a) + len(segment_b) > settings.max_seq_length - 3:
+                    # from the front or the back of the longer one
+                    longer = segment_a if len(segment_a) > len(segment_b) else segment_b
+                    longer.pop(0 if rng.random() < 0.5 else -1)
                 yield _masked_instance(segment_a, segment_b, is_random_next, tokenizer, settings, rng)
 
 
@@ -152,13 +162,6 @@ def _read(documents: Documents, start: int, end: int) -> list[int]:
     return tokens
 
 
-def _truncate(segment_a: list[int], segment_b: list[int], max_tokens: int, rng: random.Random) -> None:
-    """Remove tokens from the front or the back of the longer segment until both fit."""
-    while len(segment_a) + len(segment_b) > max_tokens:
-        longer = segment_a if len(segment_a) > len(segment_b) else segment_b
-        longer.pop(0 if rng.random() < 0.5 else -1)
-
-
 def _masked_instance(
     segment_a: list[int],
     segment_b: list[int],
@@ -207,16 +210,6 @@ def _words(
         else:
             words.append([position])
     return words
-
-
-def _columns(instances: Sequence[TrainingInstance], vocab_size: int) -> dict[str, Any]:
-    id_type = pa.uint16() if vocab_size <= 2**16 else pa.uint32()
-    types = (pa.list_(id_type), pa.int32(), pa.bool_(), pa.list_(pa.int32()), pa.list_(id_type))
-    columns = {
-        name: pa.array([getattr(instance, name) for instance in instances], kind)
-        for name, kind in zip(_COLUMNS, types, strict=True)
-    }
-    return columns | {"is_random_next": columns["is_random_next"].cast(pa.uint8())}
 
 
 def _map(path: Path, names: Sequence[str]) -> Any:

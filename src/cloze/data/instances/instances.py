@@ -111,18 +111,6 @@ class DynamicInstances:
         """Return the number of instances of an epoch."""
         return len(self.plan(epoch))
 
-    @property
-    def _num_segments(self) -> int:
-        return 2 if self.pairs.next_sentence else 1
-
-    def _kept_lengths(self, plan: EpochPlan, positions: Integers) -> tuple[Integers, Integers]:
-        """Truncate the longer of A and B, token by token, until both fit; at equal lengths B is truncated."""
-        a_length = plan.a_end[positions] - plan.a_start[positions]
-        b_length = plan.b_end[positions] - plan.b_start[positions]
-        max_tokens = self.max_seq_length - self._num_segments - 1
-        kept_a = np.minimum(a_length, np.maximum(max_tokens - b_length, max_tokens - max_tokens // 2))
-        return kept_a, np.minimum(b_length, max_tokens - kept_a)
-
     def batch(self, epoch: int, positions: Integers, *, progress: float = 1.0) -> PretrainingBatch:
         """Return the instances at these positions: pairs of the epoch's plan, truncated and masked.
 
@@ -132,14 +120,19 @@ class DynamicInstances:
         plan = self.plan(epoch)
         for earlier in [key for key in self.plans if key < (self.phase, epoch)]:
             del self.plans[earlier]
-        kept_a, kept_b = self._kept_lengths(plan, positions)
+        segments = 2 if self.pairs.next_sentence else 1
+        max_tokens = self.max_seq_length - segments - 1
+        a_length = plan.a_end[positions] - plan.a_start[positions]
+        b_length = plan.b_end[positions] - plan.b_start[positions]
+        # the longer of A and B is truncated, token by token, until both fit; at equal lengths B is
+        kept_a = np.minimum(a_length, np.maximum(max_tokens - b_length, max_tokens - max_tokens // 2))
+        kept_b = np.minimum(b_length, max_tokens - kept_a)
         order = np.argsort(-(kept_a + kept_b), kind="stable")
         positions, kept_a, kept_b = positions[order], kept_a[order], kept_b[order]
         random_B = mix(self.seed, self.phase, epoch, positions)
         front_a, front_b = mix(_FRONT_OF_A, after=random_B), mix(_FRONT_OF_B, after=random_B)
         a_start = _start(plan.a_start[positions], plan.a_end[positions], kept_a, front_a)
         b_start = _start(plan.b_start[positions], plan.b_end[positions], kept_b, front_b)
-        segments = self._num_segments
         starts_BS = np.column_stack([a_start, b_start])[:, :segments]
         kept_BS = np.column_stack([kept_a, kept_b])[:, :segments]
 

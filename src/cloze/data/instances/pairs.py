@@ -155,7 +155,11 @@ def _exchange(
     donor = _swap_same_document(np.roll(exchanging, -1), document[exchanging], document)
     for number in np.unique(document[donor[document[donor] == document[exchanging]]]):
         stuck = np.flatnonzero((document[exchanging] == number) & (document[donor] == number))
-        donor[stuck] = _nearest_in_other_documents(exchanging[stuck], document, b_length)
+        # the nearest length of B in other documents than this dominant one, whose Bs are read more than once
+        others = np.flatnonzero(document != number)
+        others = others[np.argsort(b_length[others], kind="stable")]
+        nearest = np.searchsorted(b_length[others], b_length[exchanging[stuck]])
+        donor[stuck] = others[np.minimum(nearest, len(others) - 1)]
     partner = chunks.copy()
     partner[exchanging] = donor
     return partner, label
@@ -179,14 +183,3 @@ def _swap_same_document(donor: Integers, recipient_document: Integers, document:
         first = np.flatnonzero(can_swap)
         donor[first], donor[first + distance] = donor[first + distance], donor[first]
     return donor
-
-
-def _nearest_in_other_documents(chunks: Integers, document: Integers, b_length: Integers) -> Integers:
-    """Return for chunks of one dominant document the chunks of other documents with the nearest length of B.
-
-    Their Bs are read more than once per epoch.
-    """
-    others = np.flatnonzero(document != document[chunks[0]])
-    others = others[np.argsort(b_length[others], kind="stable")]
-    nearest = np.searchsorted(b_length[others], b_length[chunks])
-    return others[np.minimum(nearest, len(others) - 1)]

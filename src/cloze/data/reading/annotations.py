@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from cloze.data.reading.bad_rows import NotAnnotatedError
 from cloze.data.reading.directories import ANNOTATIONS
 from cloze.data.reading.files import read_lines, read_text
-from cloze.data.reading.json_rows import as_object, json_lines, json_values, show_value
+from cloze.data.reading.json_rows import as_object, json_values, show_value
 from cloze.data.reading.source import RawRow, ReadOptions, Source
 from cloze.errors import InputError
 
@@ -41,7 +41,6 @@ class AnnotatedRow(dict[str, Any]):
     task: str | None = None
     """Identifies the annotated text, for tools with a row per annotator."""
     answers: object = None
-    """The answers of the annotator."""
 
     def set_spans(self, spans: Sequence[Any], name: str = "entities") -> None:
         """Put the spans of the annotator in the place of others, which the data may have."""
@@ -71,25 +70,15 @@ class AnnotationTool(NamedTuple):
 def read_json(source: Source) -> Iterator[RawRow]:
     """Yield the rows of JSON lines, or of a file that is one list or one object."""
     for values, where in json_values(source, source.lines):
+        if isinstance(values, str) and values.lstrip().startswith(("[", "null")):
+            with suppress(ValueError, RecursionError):
+                values = json.loads(values)
         try:
-            yield _json_row(values, where), where
+            if values is None:
+                raise NotAnnotatedError("null", where=where)
+            yield values if type(values) is dict else as_object(from_spacy(values), where), where
         except InputError as error:
             yield error, where
-
-
-def read_json_lines(source: Source) -> Iterator[RawRow]:
-    """Yield the object in each line, whatever it holds; blank lines are skipped."""
-    return json_lines(source.lines)
-
-
-def _json_row(values: Any, where: str) -> Mapping[str, Any]:
-    """Return the object of a row of JSON, or parse it from a line; NotAnnotatedError if it is null."""
-    if isinstance(values, str) and values.lstrip().startswith(("[", "null")):
-        with suppress(ValueError, RecursionError):
-            values = json.loads(values)
-    if values is None:
-        raise NotAnnotatedError("null", where=where)
-    return values if type(values) is dict else as_object(from_spacy(values), where)
 
 
 def find_tool(row: Mapping[str, Any]) -> str | None:
@@ -109,15 +98,8 @@ def from_spacy(values: Any) -> Any:
     return values
 
 
-def check_annotated(row: AnnotatedRow, where: str, answers: dict[str, object]) -> None:
-    """Refuse a row whose annotations cannot be used; `answers` maps `task` to the answers of earlier rows."""
-    if row.problem is not None:
-        raise row.problem
-    if row.task is not None and answers.setdefault(row.task, row.answers) != row.answers:
-        raise _annotators_differ("the annotators of a text differ", where)
-
-
-def _annotators_differ(what: str, where: str) -> InputError:
+def annotators_differ(what: str, where: str) -> InputError:
+    """Return the error that annotators gave different answers."""
     return InputError(what, where=where, remedy="Leave one annotation of each text in the export")
 
 
@@ -182,7 +164,7 @@ def _read_label_studio(row: Mapping[str, Any], where: str) -> AnnotatedRow:
         reason = "skipped" if annotations else "not annotated"
         annotated.problem = NotAnnotatedError(reason, where=where)
     elif any(results != done[0] for results in done):
-        annotated.problem = _annotators_differ(f"{len(done)} annotations of one text differ", where)
+        annotated.problem = annotators_differ(f"{len(done)} annotations of one text differ", where)
     spans, labels = done[0] if done else ([], {})
     if spans or not labels:
         annotated.set_spans(spans)

@@ -244,7 +244,12 @@ def read_arrow_rows(source: Source) -> Iterator[RawRow]:
     columns = () if options.tool else options.columns
     wanted = [*find_columns(names, columns, f"{source}:1").values()]
     optional = {name for column in columns if not column.is_required and (name := column.find(names))}
-    wanted += [name for name in names if (name in optional or options.is_read(name)) and name not in wanted]
+    reads_all = options.keeps_others or options.tool is not None  # whose fields have names of their own
+    wanted += [
+        name
+        for name in names
+        if (reads_all or name in optional or options.is_also_read(name)) and name not in wanted
+    ]
     if not wanted:
         others = ", ".join(map(repr, names))
         raise InputError("no column has a known name", where=f"{source}:1", remedy=f"There are {others}")

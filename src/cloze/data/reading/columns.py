@@ -23,7 +23,6 @@ class Column:
     names: tuple[str, ...] = ()
     """Names that data may have for it, of which the first that is there is used; by default the key."""
     setting: str | None = None
-    """Setting of a task that names it."""
     flag: str | None = None
     """Setting by which the user names another, for the remedy if there is none."""
     is_required: bool = True
@@ -65,12 +64,9 @@ def find_columns(cells: Mapping[str, Any], columns: Sequence[Column], where: str
         elif column.is_required:
             missing.append(column)
     if missing:
-        raise _no_column(cells, missing, where)
+        flags = list(dict.fromkeys(column.flag for column in missing if column.flag))
+        remedy = f"There are {list_names(map(repr, cells))}" if cells else "The row is empty"
+        remedy += f"; say which it is with {' and '.join(flags)}" if flags else ""
+        what = f"no column {' or '.join(map(repr, missing[0].names))}"
+        raise NoColumnError(what, where=where, remedy=remedy)
     return names
-
-
-def _no_column(cells: Mapping[str, Any], missing: Sequence[Column], where: str) -> NoColumnError:
-    flags = list(dict.fromkeys(column.flag for column in missing if column.flag))
-    remedy = f"There are {list_names(map(repr, cells))}" if cells else "The row is empty"
-    remedy += f"; say which it is with {' and '.join(flags)}" if flags else ""
-    return NoColumnError(f"no column {' or '.join(map(repr, missing[0].names))}", where=where, remedy=remedy)

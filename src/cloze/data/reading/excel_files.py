@@ -38,7 +38,12 @@ def read_excel(source: Source) -> Iterator[RawRow]:
 
 def _cells_of_rows(stream: IO[bytes], path: str) -> Iterator[tuple[list[Any], str]]:
     """Yield the cells of each row that is not empty, and its place."""
-    _check_size(stream, path)
+    with zipfile.ZipFile(stream) as archive:
+        # the texts of its cells are in memory as a whole
+        if sum(part.file_size for part in archive.infolist()) > MAX_WHOLE_BYTES:
+            what = f"has over {MAX_WHOLE_BYTES // 10**6} MB once expanded, too large to read into memory as a whole"
+            raise InputError(what, where=path, remedy="Split it, or save it as CSV")
+    stream.seek(0)
     workbook = import_package("openpyxl").load_workbook(stream, read_only=True, data_only=True)
     sheets = [sheet for sheet in workbook.worksheets if any(map(_cells, sheet.iter_rows(values_only=True)))]
     if len(sheets) > 1:
@@ -48,15 +53,6 @@ def _cells_of_rows(stream: IO[bytes], path: str) -> Iterator[tuple[list[Any], st
     for number, row in enumerate(sheets[0].iter_rows(values_only=True) if sheets else (), 1):
         if cells := _cells(row):
             yield cells, f"{path}:{number}"
-
-
-def _check_size(stream: IO[bytes], path: str) -> None:
-    """Refuse a file that is too large once expanded: the texts of its cells are in memory as a whole."""
-    with zipfile.ZipFile(stream) as archive:
-        if sum(part.file_size for part in archive.infolist()) > MAX_WHOLE_BYTES:
-            what = f"has over {MAX_WHOLE_BYTES // 10**6} MB once expanded, too large to read into memory as a whole"
-            raise InputError(what, where=path, remedy="Split it, or save it as CSV")
-    stream.seek(0)
 
 
 def _cells(row: Sequence[Any]) -> list[Any]:

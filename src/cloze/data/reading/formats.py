@@ -17,7 +17,6 @@ from cloze.data.reading.annotations import (
     AnnotationTool,
     read_brat,
     read_json,
-    read_json_lines,
 )
 from cloze.data.reading.columns import Column
 from cloze.data.reading.conll import COLUMN_FILES, fits_columns, fits_text, is_conllu, read_columns
@@ -33,6 +32,7 @@ from cloze.data.reading.files import (
     extension_of,
     open_text,
 )
+from cloze.data.reading.json_rows import json_lines
 from cloze.data.reading.memory import Data, MemoryRows
 from cloze.data.reading.source import Format, ReaderKind, ReadOptions, Source
 from cloze.data.reading.squad import fits_squad, read_squad
@@ -227,7 +227,7 @@ FORMATS: dict[str, Format] = {
         readers=("predictions",),
         extensions=JSON,
         fits=lambda source: True,
-        rows=read_json_lines,
+        rows=lambda source: json_lines(source.lines),
         is_json=True,
         text=TextFormat(
             parse_lines=json_documents,

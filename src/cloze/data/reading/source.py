@@ -72,16 +72,11 @@ class ReadOptions:
     leave_out: tuple[type[InputError], ...] | None = None
     """Kinds of errors whose rows are left out, with a warning that counts them; None: no flag asks for it."""
     words: WordOptions | None = None
-    """For tagged words."""
 
     @property
     def tool(self) -> str | None:
         """The annotation tool that `format` names."""
         return self.format if self.format in get_args(AnnotationFormat) else None
-
-    def is_read(self, column: str) -> bool:
-        """Return whether a column that is not among `columns` is read: a tool's fields have names of their own."""
-        return self.keeps_others or self.tool is not None or self.is_also_read(column)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,12 +84,10 @@ class Format:
     """How data of one format are recognized and read."""
 
     about: str
-    """Its files, in a few words."""
     extensions: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     """Tasks that read it; "all" of those on tables; none of a format of a corpus alone."""
     readers: tuple[ReaderKind, ...] = ()
-    """Readers that try it."""
     fits: "Callable[[Source], bool] | None" = None
     """Whether data are in it; None: by the extension."""
     rows: "Callable[[Source], Iterator[RawRow]] | None" = None

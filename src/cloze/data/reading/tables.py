@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from cloze.data.reading.annotations import (
     ANNOTATION_TOOLS,
     ANSWER,
-    check_annotated,
+    annotators_differ,
     find_tool,
 )
 from cloze.data.reading.bad_rows import BadRows, CellCountError, NotAnnotatedError
@@ -35,7 +35,6 @@ class Row:
     number: int = 0
     """Of the row, from 1, without the line that names the columns."""
     labeled: bool = False
-    """Whether labels are read."""
     raw: Mapping[str, Any] = field(default_factory=dict)
     """All cells that were read, by the name of their column."""
 
@@ -135,7 +134,10 @@ def _row(
     if tool is not None:
         cells = ANNOTATION_TOOLS[tool].read(cells, where)
         if config.labeled and not any(column.find({ANSWER: ""}) for column in config.columns):
-            check_annotated(cells, where, answers)
+            if cells.problem is not None:
+                raise cells.problem
+            if cells.task is not None and answers.setdefault(cells.task, cells.answers) != cells.answers:
+                raise annotators_differ("the annotators of a text differ", where)
     try:
         names = find_columns(cells, config.columns, where)
     except NoColumnError as error:

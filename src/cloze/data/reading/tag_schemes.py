@@ -134,7 +134,11 @@ class SchemeDetector:
 
     def _invalid_with_ends(self) -> list[Pair]:
         """Return the pairs that IOBES, BILOU and BMES do not allow."""
-        return [pair for pair in self._pairs if not _is_valid_with_ends(*pair)]
+        return [
+            (before, tag)
+            for before, tag in self._pairs
+            if not (tag[0] in "IMEL" and _continues(before, tag) if before[0] in "BIM" else tag[0] in "OBSU")
+        ]
 
     def _beginnings(self, prefix: str) -> list[Pair]:
         """Return the pairs whose second tag has this prefix, and begins an entity not right after one of its type."""
@@ -223,10 +227,3 @@ def is_tag(tag: str) -> bool:
 def _continues(before: str, tag: str) -> bool:
     """Return whether a tag is right after an entity of its type."""
     return before != "O" and tag.partition("-")[2] == before.partition("-")[2]
-
-
-def _is_valid_with_ends(before: str, tag: str) -> bool:
-    """Return whether IOBES, BILOU and BMES allow a tag after another."""
-    if before[0] in "BIM":
-        return tag[0] in "IMEL" and _continues(before, tag)
-    return tag[0] in "OBSU"

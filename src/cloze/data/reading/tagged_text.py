@@ -21,7 +21,6 @@ class Sentence:
     offsets: tuple[tuple[int, int], ...] | None = None
     """First character of each word and the one after its last, in plain text."""
     columns: int = 1
-    """Number of columns of the file."""
     lines: tuple[int, ...] = ()
     """Lines of the words, if others are between them."""
 

@@ -1,7 +1,7 @@
 """The layout of running text: whether its lines are sentences, paragraphs, documents, or wrapped lines."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby, pairwise
 from typing import Literal
 
@@ -57,7 +57,18 @@ def split_paragraphs(lines: Sequence[str]) -> tuple[str, ...]:
     Wrapped lines become one paragraph with line breaks in it.
     """
     width = wrapped_width(lines)
-    return tuple(_unwrap(lines, width) if width else filter(None, lines))
+    if not width:
+        return tuple(filter(None, lines))
+    paragraphs: list[str] = []
+    paragraph: list[str] = []
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        if line:
+            paragraph.append(line)
+            # it ends at a blank line, or with a sentence before the next word would not fit
+            if not after or (_ENDED.search(line) and not _is_filled(line, after, width)):
+                paragraphs.append("\n".join(paragraph))
+                paragraph = []
+    return tuple(paragraphs)
 
 
 def wrapped_width(lines: Sequence[str]) -> int | None:
@@ -80,17 +91,6 @@ def wrapped_width(lines: Sequence[str]) -> int | None:
     filled = [line for line, after in followed if _is_filled(line, after, width)]
     ended = sum(_ENDED.search(line) is not None for line in filled)
     return width if len(filled) >= _FILLED_SHARE * len(followed) and ended <= len(filled) / 2 else None
-
-
-def _unwrap(lines: Sequence[str], width: int) -> Iterator[str]:
-    """Yield paragraphs. They end at a blank line, or with a sentence before the next word would not fit."""
-    paragraph: list[str] = []
-    for line, after in zip(lines, [*lines[1:], ""], strict=True):
-        if line:
-            paragraph.append(line)
-            if not after or (_ENDED.search(line) and not _is_filled(line, after, width)):
-                yield "\n".join(paragraph)
-                paragraph = []
 
 
 def _is_filled(line: str, after: str, width: int) -> bool:
