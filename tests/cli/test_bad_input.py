@@ -315,16 +315,6 @@ def test_a_full_or_closed_stdout(paths: dict[str, Path]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_hub_data_without_the_package_datasets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error_line: ErrorLine
-) -> None:
-    monkeypatch.setitem(sys.modules, "datasets", None)  # also if it is installed
-    line = error_line("corpus hf:imdb --vocabulary {vocab} -o {out}")
-    assert "hf:imdb: needs the package datasets" in line
-    assert "[hub]'." in line
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
 def test_a_directory_without_write_permission(tmp_path: Path, error_line: ErrorLine) -> None:
     tmp_path.chmod(0o500)

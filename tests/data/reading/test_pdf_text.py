@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cloze
-from cloze.data.build.cleaning import CleaningConfig, clean_all
+from cloze.data.build.cleaning import CleaningConfig, clean_all, clean_pdf_text
 from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
-from cloze.data.reading.pdf_text import clean_pdf_text
 
 EXTRACTED = """\
 The efficient office of a navigation company

@@ -10,10 +10,10 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -163,17 +163,13 @@ def _link(old: Path, new: Path) -> None:
         shutil.copyfile(old, new)
 
 
-@dataclass(frozen=True, slots=True)
-class _Units:
-    """The documents or the paragraphs of a shard."""
+class _Units(NamedTuple):
+    """The documents or the paragraphs of a shard: the document of each, its first sentence, and the one after it."""
 
     digests: Digests
     documents: Integers
-    """The document that contains each."""
     starts: Offsets
-    """The first sentence of each."""
     ends: Offsets
-    """The sentence after the last of each."""
 
 
 def _choose_duplicates(

@@ -17,7 +17,7 @@ from cloze import artifacts
 from cloze.data.build.cleaning import CleaningConfig
 from cloze.data.reading.directories import names_in_dataset
 from cloze.data.reading.documents import PART_CHARACTERS, Document, FileRange
-from cloze.data.reading.files import HUB_PREFIX, STDIN, file_size, is_compressed, open_text
+from cloze.data.reading.files import STDIN, file_size, is_compressed, open_text
 from cloze.data.reading.formats import FORMATS, detect_format, format_names, read_range, text_format
 from cloze.data.reading.text_layout import guess_text_layout
 from cloze.errors import InputError
@@ -98,9 +98,18 @@ def plan_input_shards(
     if not inputs:
         raise InputError("no input was given", remedy="Name files, folders, globs, or - for stdin")
     ranges = chain.from_iterable(_ranges_of(str(name), reading) for name in inputs)
-    groups = _group(ranges, reading.shard_bytes if reading.limit is None else sys.maxsize)
+    shard_bytes = reading.shard_bytes if reading.limit is None else sys.maxsize
+    groups: list[list[FileRange]] = []
+    size = 0
+    for file_range, text_bytes in ranges:  # up to the size of a shard; a larger one is alone
+        if not groups or size + text_bytes > shard_bytes:
+            groups.append([])
+            size = 0
+        groups[-1].append(file_range)
+        size += text_bytes
     input_shards = [
-        InputShard(ranges=group, text_field=reading.text_field, limit=reading.limit) for group in groups
+        InputShard(ranges=tuple(group), text_field=reading.text_field, limit=reading.limit)
+        for group in groups
     ]
     for line in describe_input_formats(input_shards):
         progress.note(line)
@@ -144,9 +153,6 @@ def describe_input_formats(input_shards: Iterable[InputShard]) -> list[str]:
 
 def _ranges_of(name: str, reading: ReadingConfig) -> Iterator[tuple[FileRange, int]]:
     """Yield the ranges of the files that an input names, and about how many bytes of text each has."""
-    if name.startswith(HUB_PREFIX) and not is_url(name):
-        yield FileRange(file=name, text_format="hub"), 0
-        return
     if name == STDIN:
         yield FileRange(file=name, text_format=reading.text_format, encoding=reading.encoding), 0
         return
@@ -171,20 +177,6 @@ def _ranges_of(name: str, reading: ReadingConfig) -> Iterator[tuple[FileRange, i
                 encoding=reading.encoding,
             )
             yield file_range, size_bytes * ratio
-
-
-def _group(ranges: Iterable[tuple[FileRange, int]], shard_bytes: int) -> Iterator[tuple[FileRange, ...]]:
-    """Group consecutive ranges up to the size of a shard; a larger one is alone."""
-    group: list[FileRange] = []
-    size = 0
-    for file_range, text_bytes in ranges:
-        if group and size + text_bytes > shard_bytes:
-            yield tuple(group)
-            group, size = [], 0
-        group.append(file_range)
-        size += text_bytes
-    if group:
-        yield tuple(group)
 
 
 def find_files(name: str) -> list[str]:
@@ -214,7 +206,7 @@ def local_paths(inputs: Iterable[str | Path]) -> Iterator[Path]:
     """Yield the local files and folders that inputs name; folders are not entered."""
     for name in map(str, inputs):
         place = to_path_or_url(name)
-        if name == STDIN or name.startswith(HUB_PREFIX) or not isinstance(place, Path):
+        if name == STDIN or not isinstance(place, Path):
             continue
         yield from [place] if os.path.lexists(place) else map(Path, glob.glob(str(place), recursive=True))
 

@@ -3,7 +3,7 @@
 Existing IDs do not change, so a model of the old vocabulary needs only new embeddings for the added words.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,13 @@ def read_words(words: Path | Sequence[str], tokenizer: WordPieceTokenizer) -> tu
     accents = AccentCounts()
     settings = word_settings(tokenizer)
     read: dict[str, None] = {}
-    for text, where in _lines(words):
+    if isinstance(words, Path):
+        shards = plan_input_shards([words], ReadingConfig(text_format="lines"))
+        documents = (document for shard in shards for document in read_documents(shard))
+        lines = ((document.lines[0], document.where) for document in documents)
+    else:
+        lines = ((word, f"words[{number}]") for number, word in enumerate(check_texts(words, "words")))
+    for text, where in lines:
         counts = count_words([text], **settings)
         word = next(iter(counts), "")
         if counts.total() != 1 or len(word) > MAX_WORD_CHARS or word == UNK:
@@ -99,15 +105,6 @@ def read_words(words: Path | Sequence[str], tokenizer: WordPieceTokenizer) -> tu
     if not read:
         raise InputError("no word in it", where=words if isinstance(words, Path) else "words")
     return list(read), accents
-
-
-def _lines(words: Path | Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield words with their places."""
-    if isinstance(words, Path):
-        for input_shard in plan_input_shards([words], ReadingConfig(text_format="lines")):
-            yield from ((document.lines[0], document.where) for document in read_documents(input_shard))
-    else:
-        yield from ((word, f"words[{number}]") for number, word in enumerate(check_texts(words, "words")))
 
 
 def most_frequent_words(counts: Mapping[str, int], tokenizer: WordPieceTokenizer, number: int) -> list[str]:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from cloze import artifacts
@@ -172,7 +171,16 @@ def _masked_instance(
 ) -> TrainingInstance:
     ids = [tokenizer.cls_id, *segment_a, tokenizer.sep_id, *segment_b, tokenizer.sep_id]
     segment_b_start = len(segment_a) + 2
-    words = _words(ids, segment_b_start, tokenizer.is_continuation if settings.whole_word else None)
+    is_continuation = tokenizer.is_continuation
+    words: list[list[int]] = []
+    for position, token in enumerate(ids):
+        if position in (0, segment_b_start - 1, len(ids) - 1):
+            continue
+        # if B begins in the middle of a word, its first tokens belong to the last word of A, as in Google's code
+        if settings.whole_word and words and is_continuation[token]:
+            words[-1].append(position)
+        else:
+            words.append([position])
     rng.shuffle(words)
     quota = min(settings.max_predictions_per_seq, max(1, round(len(ids) * settings.masked_lm_prob)))
     masked = list(ids)
@@ -192,24 +200,6 @@ def _masked_instance(
     return TrainingInstance(
         masked, segment_b_start, is_random_next, chosen, [ids[position] for position in chosen]
     )
-
-
-def _words(
-    ids: Sequence[int], segment_b_start: int, is_continuation: npt.NDArray[np.bool_] | None
-) -> list[list[int]]:
-    """Return the positions that may be masked, grouped by word if `is_continuation` is given.
-
-    If B begins in the middle of a word, its first tokens belong to the last word of A, as in Google's code.
-    """
-    words: list[list[int]] = []
-    for position, token in enumerate(ids):
-        if position in (0, segment_b_start - 1, len(ids) - 1):
-            continue
-        if is_continuation is not None and words and is_continuation[token]:
-            words[-1].append(position)
-        else:
-            words.append([position])
-    return words
 
 
 def _map(path: Path, names: Sequence[str]) -> Any:

@@ -22,13 +22,11 @@ from cloze.data.reading.documents import (
     Document,
     FileRange,
     document_from_text,
-    get_text_field,
     missing_field,
 )
-from cloze.data.reading.files import HUB_PREFIX, MAX_LINE_BYTES, check_file
+from cloze.data.reading.files import MAX_LINE_BYTES, check_file
 from cloze.data.reading.source import RawRow, Source
 from cloze.errors import InputError, is_out_of_memory
-from cloze.optional_dependencies import import_package, require
 from cloze.progress import Bar
 from cloze.remote_files import is_url, open_url
 
@@ -272,28 +270,6 @@ def read_arrow_rows(source: Source) -> Iterator[RawRow]:
             others = min(left, _PYTHON_ROWS) - 1
             what = f"a cell of this row or the {others:,} after it cannot be read: {error}"
             raise InputError(what, where=f"{source}:{number + 1}") from error
-
-
-def read_hub(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Document]:
-    """Yield the documents of a data set that the library `datasets` streams from the hub.
-
-    Its name is hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT; the default split is "train".
-    """
-    where = name = file_range.file
-    require(["datasets"], extra="hub", where=name)
-    datasets: Any = import_package("datasets")
-    path, config, split = [*name.removeprefix(HUB_PREFIX).split(":", 2), "", ""][:3]
-    try:
-        rows = datasets.load_dataset(path, config or None, split=split or "train", streaming=True)
-        for number, row in enumerate(rows, 1):
-            where = f"{name}:row {number}"
-            if (document := _document(get_text_field(row, text_field), where)) is not None:
-                yield document
-    except InputError as error:
-        raise InputError(error.what, where=where, remedy=error.remedy) from None
-    except (OSError, ValueError, RuntimeError) as error:
-        remedy = "Write it hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT"
-        raise InputError(f"datasets cannot read it: {error}", where=name, remedy=remedy) from error
 
 
 def _column_path(schema: pa.Schema, text_field: str) -> list[str]:

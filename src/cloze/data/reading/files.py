@@ -41,8 +41,6 @@ from cloze.text_encoding import (
 )
 
 STDIN = "-"
-HUB_PREFIX = "hf:"
-"""Prefix of data sets of the hub: hf:NAME, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT."""
 JSON_LINES = (".jsonl", ".ndjson")
 MAX_LINE_BYTES = 10_000_000
 MAX_WHOLE_BYTES = 500_000_000

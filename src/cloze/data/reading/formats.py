@@ -28,13 +28,14 @@ from cloze.data.reading.excel_files import read_excel
 from cloze.data.reading.files import (
     BYTE_ORDER_MARK,
     JSON_LINES,
+    STDIN,
     LineReader,
     extension_of,
     open_text,
 )
 from cloze.data.reading.json_rows import json_lines
 from cloze.data.reading.memory import Data, MemoryRows
-from cloze.data.reading.source import Format, ReaderKind, ReadOptions, Source
+from cloze.data.reading.source import Format, RawRow, ReaderKind, ReadOptions, Source
 from cloze.data.reading.squad import fits_squad, read_squad
 from cloze.data.reading.tables import Row, parse_rows
 from cloze.data.reading.text_formats import (
@@ -47,7 +48,6 @@ from cloze.data.reading.text_formats import (
     wikiextractor_documents,
 )
 from cloze.data.reading.text_layout import HEAD_BYTES, guess_text_layout
-from cloze.data.reading.text_rows import read_texts
 from cloze.data.reading.word_tables import is_tagged_table, read_word_sheet, read_word_table
 from cloze.errors import InputError
 from cloze.progress import Bar
@@ -55,6 +55,8 @@ from cloze.text_encoding import UTF_8
 
 JSON = (*JSON_LINES, ".json")
 _JSON_START = re.compile(r'\s*((\[\s*)?\{\s*("|\}|$)|\[\s*(\[\s*)?("|$))')  # an object, or a list of objects
+_COLUMN_NAME = re.compile(r"[\w.#-]*")
+_JSON_OBJECT = re.compile(r'\s*\{\s*"[^"]*"\s*:')
 _JSON_ARRAY = re.compile(rb'\s*\[\s*\{\s*"')
 
 
@@ -95,6 +97,34 @@ def _is_json(source: Source) -> bool:
     if source.extension in JSON:
         return source.options.reader != "predictions" or source.extension == ".json"
     return source.options.words is not None and is_json(next(iter(source.content), ""))
+
+
+def _read_texts(source: Source) -> Iterator[RawRow]:
+    """Yield the lines of a plain text as rows; refuse a table and JSON unless the format is named."""
+    if source.options.labeled:
+        raise InputError("plain text has no tags", where=source, remedy="Give words with tags, or JSON")
+    if not source.sample:
+        raise InputError("contains no text", where=source)
+    columns = source.options.columns
+    names = columns[0].names if columns else ("text",)
+    if source.options.format != "text":
+        _check_plain(source.sample, names, f"{'stdin' if str(source) == STDIN else source}:1")
+    return (({names[0]: line}, where) for line, where in source.lines)
+
+
+def _check_plain(sample: Sequence[str], names: Sequence[str], where: str) -> None:
+    first = sample[0]
+    if _JSON_OBJECT.match(first):
+        raise InputError("JSON lines, not plain text", where=where, remedy="Call the file .jsonl")
+    for separator, extension in (("\t", ".tsv"), (",", ".csv"), (";", ".csv")):
+        cells = {cell.strip(' "') for cell in first.split(separator)}
+        if len(cells) > 1 and cells & {*names} and all(_COLUMN_NAME.fullmatch(cell) for cell in cells):
+            what = "the first line names the columns of a table, which plain text does not have"
+            raise InputError(what, where=where, remedy=f"Call the file {extension}")
+    tabs = {text.count("\t") for text in sample if text.strip()}
+    if len(sample) > 1 and len(tabs) == 1 and 0 not in tabs:
+        remedy = "Call the file .tsv, with names of the columns in its first line, or write spaces for tabs"
+        raise InputError("columns with tabs between them, not plain text", where=where, remedy=remedy)
 
 
 _read_arrow_rows = _from_arrow_files("read_arrow_rows")
@@ -219,7 +249,7 @@ FORMATS: dict[str, Format] = {
         about="a text a line",
         readers=("texts", "words"),
         fits=lambda source: source.options.words is None or fits_text(source),
-        rows=read_texts,
+        rows=_read_texts,
         has_rows=False,
     ),
     "jsonl": Format(
@@ -239,9 +269,6 @@ FORMATS: dict[str, Format] = {
     "wikiextractor": Format(
         about="documents as WikiExtractor writes them",
         text=TextFormat(parse_lines=wikiextractor_documents, pattern=re.compile(rb"<doc ")),
-    ),
-    "hub": Format(
-        about="a data set of the Hugging Face hub", text=TextFormat(read_file=_from_arrow_files("read_hub"))
     ),
 }
 """The formats by name. Of those that a reader tries, the first that fits is the format of its data."""
@@ -319,8 +346,8 @@ def describe_formats(task: str | None = None) -> list[FormatDescription]:
 
 
 def format_names() -> tuple[str, ...]:
-    """Return the formats of a corpus that the user can name: "auto" detects it, the input's name says "hub"."""
-    return ("auto", *(name for name, entry in FORMATS.items() if entry.text and name != "hub"))
+    """Return the formats of a corpus that the user can name; "auto" detects it."""
+    return ("auto", *(name for name, entry in FORMATS.items() if entry.text))
 
 
 def text_format(name: str) -> TextFormat:
