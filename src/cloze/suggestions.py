@@ -130,12 +130,12 @@ def suggests_keywords(
         def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             if not kwargs.keys() <= known.keys():
                 check_keywords(function.__qualname__, kwargs, known, settings)
-            given = set[str]()
+            names = set[str]()
             for name, value in (*zip(signature.parameters, args, strict=False), *kwargs.items()):
                 if name in known and value is not known[name]:
                     check_kind(value, hint_of(name), name)
-                    given.add(name)
-            check_exclusive(given)
+                    names.add(name)
+            check_exclusive(names)
             return function(*args, **(of_group | kwargs))
 
         checked.__doc__ = docstring
