@@ -64,8 +64,8 @@ def test_a_word_has_the_vector_of_the_window_with_the_most_context(directory: Pa
     np.testing.assert_allclose(found.vectors[7], of_window[1][3], atol=1e-5)
     np.testing.assert_allclose(found.vectors[17], of_window[3][5], atol=1e-5)
     cut, windows = load(directory), load(directory, long_texts="windows")
-    [tokens] = windows.embed_tokens(cut.token_ids([TEXT]))
-    of_window = cut.embed_tokens(cut.token_ids(WINDOWS))
+    [tokens] = windows.embed_tokens([TEXT])
+    of_window = cut.embed_tokens(WINDOWS)
     np.testing.assert_allclose(tokens[[0, -1]], [of_window[0][0], of_window[-1][-1]], atol=1e-5)
 
 

@@ -211,7 +211,7 @@ class Embedder(Answerer):
         texts = check_texts(texts)
         encodings = [self.tokenizer.encode(self.prompt + text) for text in texts]
         ids = [np.array(encoding.input_ids[1:-1], np.uint32) for encoding in encodings]
-        vectors_of_text = self.embed_tokens(ids)
+        vectors_of_text = self.embed_tokens_of_ids(ids)
         results = []
         for text, encoding, own_ids, vectors in zip(texts, encodings, ids, vectors_of_text, strict=True):
             hidden_LD = vectors[1:-1]
@@ -278,11 +278,15 @@ class Embedder(Answerer):
         batches = Batches(list(map(len, sequences)), lambda indices: collate([sequences[i] for i in indices]))
         return self.model.run(output, batches)
 
-    def embed_tokens(self, token_ids: Sequence[Ids]) -> list[Vectors]:
+    def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
         """Return the vectors of all tokens of each text, [CLS], prompt and [SEP] included, [L, D], not normalized.
 
         In windows, a token has the vector of the one with the most context around it.
         """
+        return self.embed_tokens_of_ids(self.token_ids(texts))
+
+    def embed_tokens_of_ids(self, token_ids: Sequence[Ids]) -> list[Vectors]:
+        """Return what `embed_tokens` returns, given the token ids of each text."""
         size = self.max_seq_length - 2
         windows_of_text = [
             [slice(size)] if self.long_texts == "truncate" else half_overlapping(len(ids), size)

@@ -182,7 +182,7 @@ class ServedModel:
 
     def embed_tokens(self, windows: list[TokenIds]) -> Any:
         """Return the vectors of the tokens of each text, [CLS] and [SEP] included."""
-        return self.embedder.embed_tokens([window.ids for window in windows])
+        return self.embedder.embed_tokens_of_ids([window.ids for window in windows])
 
     def fill(self, windows: list[FillWindow]) -> list[list[list[tuple[int, float]]]]:
         """Return the ids and the probabilities of the best tokens for each [MASK] of each window."""
