@@ -25,7 +25,7 @@ from cloze.arguments import (
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.parallel_map import AnyWorkers
-from cloze.suggestions import check_kind
+from cloze.signatures import check_kind
 from helpers import task_of
 from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned
 

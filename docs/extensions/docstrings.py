@@ -144,7 +144,7 @@ class _Reader:
         if prefix:
             kind = next((name for name in decorators if name in ("classmethod", "staticmethod")), "method")
         docstring = ast.get_docstring(node)
-        if any(name.startswith("suggests_keywords(") for name in decorators):  # which completes it
+        if any(name.startswith("checks_arguments(") for name in decorators):  # which completes it
             docstring = inspect.getdoc(attrgetter(prefix + node.name)(import_module(self.module)))
         signature = "" if is_property else self._signature(node, bound=bool(prefix), returns=returns)
         return Definition(

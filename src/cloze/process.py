@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 
 _SPIN_COUNT = "4000"  # turns of GNU OpenMP's waiting loop, about 80 microseconds; by default 300,000
 _WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
@@ -19,7 +19,7 @@ THREAD_VARIABLES = (*_WAITING, *_NUMBER)
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 
 
-@suggests_keywords()
+@checks_arguments()
 def configure_process(work: Literal["batches", "requests"] = "batches") -> None:
     """Set the threads and the memory of this process as the commands do; call it before torch is imported.
 

@@ -1,35 +1,12 @@
-"""Check the names and kinds of arguments; suggest the nearest name of a flag, a keyword or a setting."""
+"""Did you mean: the nearest of the names that a flag, a keyword or a setting may have."""
 
 import difflib
-import functools
-import inspect
-import os
 import re
-import types
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import (
-    Any,
-    Literal,
-    ParamSpec,
-    SupportsFloat,
-    SupportsIndex,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-)
-
-from cloze.arguments import check_exclusive, describe, is_ordered
-from cloze.errors import InputError
-from cloze.signatures import complete_signature, evaluate_annotation
+from collections.abc import Callable, Collection, Iterable
 
 MAX_LISTED = 10
 """Maximum number of names in a message."""
 _MIN_RATIO = 0.7
-
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
@@ -101,95 +78,3 @@ def check_keywords(
             form = f'settings={{"{near}": …}}' if is_setting else f"{near}=…"
             hint = f". Did you mean {form}?" if near else ""
             raise TypeError(f"{function}() got an unexpected keyword argument {word!r}{hint}")
-
-
-def suggests_keywords(
-    settings: Callable[[], Iterable[str]] = tuple,
-) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Complete the signature of a function (`cloze.options`), and check the names and kinds of its arguments.
-
-    Args:
-        settings: returns the keys that its argument `settings` may have.
-    """
-
-    def wrap(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-        signature, docstring = complete_signature(function)
-        parameters = inspect.signature(function).parameters
-        known = {
-            name: parameter.default
-            for name, parameter in signature.parameters.items()
-            if parameter.kind is not inspect.Parameter.POSITIONAL_ONLY and name not in ("self", "cls")
-        }
-        of_group = {name: default for name, default in known.items() if name not in parameters}
-
-        @functools.cache
-        def hint_of(name: str) -> Any:
-            return evaluate_annotation(signature.parameters[name].annotation, function)
-
-        @functools.wraps(function)
-        def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            if not kwargs.keys() <= known.keys():
-                check_keywords(function.__qualname__, kwargs, known, settings)
-            names = set[str]()
-            for name, value in (*zip(signature.parameters, args, strict=False), *kwargs.items()):
-                if name in known and value is not known[name]:
-                    check_kind(value, hint_of(name), name)
-                    names.add(name)
-            check_exclusive(names)
-            return function(*args, **(of_group | kwargs))
-
-        checked.__doc__ = docstring
-        checked.__signature__ = signature  # type: ignore[attr-defined]
-        checked.__annotations__ = {
-            name: parameter.annotation for name, parameter in signature.parameters.items()
-        } | {"return": signature.return_annotation}
-        checked.setting_names = settings  # type: ignore[attr-defined]
-        return checked
-
-    return wrap
-
-
-_KINDS = {
-    bool: "True or False",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    Path: "the path of a file or directory",
-    Mapping: "a dict",
-    Sequence: "a list",
-    Iterable: "a list",
-}
-
-
-def check_kind(value: object, hint: Any, name: str) -> None:
-    """Refuse an argument of a kind that its annotation does not name; the items of a list are left to the function."""
-    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    is_path = Path in kinds and isinstance(value, (str, os.PathLike))
-    is_no_path = is_path and (not str(value) or "\0" in str(value))
-    for kind in kinds if not is_no_path else ():
-        if _is_of(value, kind):
-            return
-    choices = [str(choice) for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
-    if choices and isinstance(value, str):
-        raise InputError(f"{value[:40]!r} is not a choice", where=name, remedy=did_you_mean(value, choices))
-    named = [get_origin(kind) or kind for kind in kinds if kind is not types.NoneType]
-    words = [
-        _KINDS.get(kind, f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}")
-        for kind in named
-        if kind is not Literal and not (kind is str and Path in named)
-    ]
-    *others, last = dict.fromkeys([*words, *choices])
-    what = f"{name} is {repr(value) if isinstance(value, str) else describe(value)}"
-    raise InputError(what, remedy=f"Give {', '.join(others)}{' or ' if others else ''}{last}")
-
-
-def _is_of(value: object, hint: Any) -> bool:
-    """Return whether a value is of a kind; numbers of NumPy and torch are numbers."""
-    kind = get_origin(hint) or hint
-    if kind is Literal:
-        return any(type(value) is type(choice) and value == choice for choice in get_args(hint))
-    if kind in (Sequence, Iterable):
-        return is_ordered(value)
-    similar = {Any: object, int: SupportsIndex, float: SupportsFloat, Path: os.PathLike}
-    is_number = kind in (int, float)
-    return isinstance(value, similar.get(kind, kind)) and not (is_number and isinstance(value, bool))

@@ -13,7 +13,7 @@ from cloze.options import Overwrite, ReadingOptions, ShowProgress
 from cloze.parallel_map import AnyWorkers, resolve_workers
 from cloze.progress import Progress, resolve_progress
 from cloze.remote_files import is_url, write_directory_to
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.data.audit import Audit
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.data.build.parts import BuildSummary
 
 
-@suggests_keywords()
+@checks_arguments()
 def build_dataset(
     inputs: Inputs = (),
     *,
@@ -88,7 +88,7 @@ def build_dataset(
         return summary
 
 
-@suggests_keywords()
+@checks_arguments()
 def audit(
     dataset: str | Path,
     *,
@@ -130,7 +130,7 @@ def audit(
     return measured
 
 
-@suggests_keywords()
+@checks_arguments()
 def preview_inputs(inputs: Inputs, **options: Unpack[ReadingOptions]) -> "InputPreview":
     """Show what would be read, and write nothing.
 

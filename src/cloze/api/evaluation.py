@@ -10,7 +10,7 @@ from cloze.errors import InputError
 from cloze.options import CsvSafe, Device, LabeledOptions, ModelPrecision, Overwrite, ShowProgress
 from cloze.progress import Progress, resolve_progress
 from cloze.results import NamedScores
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.data.reading.memory import Data
@@ -96,7 +96,7 @@ class EvaluationResult(NamedScores):
         return {"data": str(self.data), **self.counts, **self, **self.parts, **breakdown, **calibration}
 
 
-@suggests_keywords()
+@checks_arguments()
 def evaluate(
     task: str | None = None,
     *,
@@ -176,7 +176,7 @@ def evaluate(
     return result
 
 
-@suggests_keywords()
+@checks_arguments()
 def score(
     task: "str | Task",
     predictions: Any,

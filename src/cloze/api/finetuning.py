@@ -13,7 +13,7 @@ from cloze.errors import InputError
 from cloze.parallel_map import resolve_workers
 from cloze.progress import resolve_progress
 from cloze.results import NamedScores
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.tasks.task import Task
@@ -50,7 +50,7 @@ def _setting_names() -> Iterator[str]:
     return setting_names(FinetuneConfig)
 
 
-@suggests_keywords(_setting_names)
+@checks_arguments(_setting_names)
 def finetune(
     task: "str | Task | None" = None, *, output: str | Path, **options: Unpack[FinetuneOptions]
 ) -> FinetuneResult:
@@ -117,7 +117,7 @@ def finetune(
     return FinetuneResult(run, report, config.device)
 
 
-@suggests_keywords(_setting_names)
+@checks_arguments(_setting_names)
 def plan_finetuning(
     task: "str | Task | None" = None,
     *,
@@ -136,7 +136,7 @@ def plan_finetuning(
         return finetuning.plan_finetuning(*resolved, progress=resolve_progress(options["progress"]))
 
 
-@suggests_keywords(_setting_names)
+@checks_arguments(_setting_names)
 def validate_data(
     task: "str | Task | None" = None,
     *,
@@ -156,7 +156,7 @@ def validate_data(
         return finetuning.validate(*resolved, progress=resolve_progress(options["progress"]))
 
 
-@suggests_keywords(_setting_names)
+@checks_arguments(_setting_names)
 def finetuning_settings(
     task: "str | Task | None" = None,
     *,

@@ -11,7 +11,7 @@ from cloze.errors import InputError
 from cloze.options import Device, LabeledOptions, Overwrite, ShowProgress
 from cloze.progress import resolve_progress
 from cloze.results import Result
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.data.reading.formats import FormatDescription
@@ -42,7 +42,7 @@ class BaselineResult(list[BaselineScores]):
         """Where these examples are from."""
 
 
-@suggests_keywords()
+@checks_arguments()
 def baseline(
     task: "str | Task",
     *,
@@ -98,7 +98,7 @@ def baseline(
     return BaselineResult(results, fitted, len(held_out), data)
 
 
-@suggests_keywords()
+@checks_arguments()
 def glue_submission(
     *,
     model: Sequence[str | Path] | str | Path = (),
@@ -138,7 +138,7 @@ def glue_submission(
     )
 
 
-@suggests_keywords()
+@checks_arguments()
 def describe_tasks(task: str | None = None) -> "list[TaskDescription]":
     """Describe the tasks by their data, metrics, sources and settings, or one of them.
 
@@ -151,7 +151,7 @@ def describe_tasks(task: str | None = None) -> "list[TaskDescription]":
     return [describe_task(kind) for kind in kinds]
 
 
-@suggests_keywords()
+@checks_arguments()
 def describe_formats(task: str | None = None) -> "list[FormatDescription]":
     """Describe the formats of labeled data: of annotation tools, data sets and tables.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cloze.choices import GeluForm, GraphPrecision
 from cloze.options import Device, ModelPath, ModelPrecision, Overwrite
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.explorer.encoder_internals import AttentionMap
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.models.external_weights import ExternalModel
 
 
-@suggests_keywords()
+@checks_arguments()
 def fill(
     texts: str | Sequence[str] = (),
     *,
@@ -47,7 +47,7 @@ def fill(
     return fill_mask.fill_texts(read, top_k=top_k, long_texts=long_texts)
 
 
-@suggests_keywords()
+@checks_arguments()
 def next_sentence(
     sentence_a: str,
     sentence_b: str,
@@ -69,7 +69,7 @@ def next_sentence(
     return NextSentence.load(model, device=device, precision=precision)(*pair)
 
 
-@suggests_keywords()
+@checks_arguments()
 def attention(
     text: str,
     *,
@@ -108,7 +108,7 @@ def attention(
     return attention
 
 
-@suggests_keywords()
+@checks_arguments()
 def explain(
     texts: Any,
     *,
@@ -157,7 +157,7 @@ def explain(
     return explained[0] if is_one else explained
 
 
-@suggests_keywords()
+@checks_arguments()
 def export_model(
     model: str | Path,
     *,
@@ -185,7 +185,7 @@ def export_model(
     return export_onnx(Path(model), Path(output), precision=precision, overwrite=overwrite)
 
 
-@suggests_keywords()
+@checks_arguments()
 def import_model(
     source: str | Path,
     *,

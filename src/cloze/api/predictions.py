@@ -14,7 +14,7 @@ from cloze.errors import InputError
 from cloze.options import CsvSafe, Device, ModelPrecision, Overwrite, RowOptions, ShowProgress
 from cloze.parallel_map import AnyWorkers, WorkerPlacement, resolve_workers
 from cloze.progress import Progress, resolve_progress
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 from cloze.tables import format_count
 
 if TYPE_CHECKING:  # not needed for --help
@@ -28,7 +28,7 @@ _TEXT_MARK = re.compile(r"\s|[.!?\N{HORIZONTAL ELLIPSIS}\N{IDEOGRAPHIC FULL STOP
 _FILE_NAME = re.compile(r"\.\w{1,8}$")
 
 
-@suggests_keywords()
+@checks_arguments()
 def predict_file(
     task_or_input: str | Path,
     inputs: str | Path | Sequence[str | Path] = (),

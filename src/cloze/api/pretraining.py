@@ -11,7 +11,7 @@ from cloze.callbacks import load_writers
 from cloze.config import setting_names
 from cloze.errors import InputError
 from cloze.progress import Progress, is_rank_zero, resolve_progress
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.training.plan import RunPlan
@@ -23,7 +23,7 @@ def _setting_names() -> Iterator[str]:
     return setting_names(PretrainConfig)
 
 
-@suggests_keywords(_setting_names)
+@checks_arguments(_setting_names)
 def pretrain(*, output: str | Path, **options: Unpack[PretrainOptions]) -> dict[str, float]:
     """Pre-train an encoder with masked LM and next sentence prediction; under torchrun, on all of its ranks.
 
@@ -95,7 +95,7 @@ def _check_texts(texts: Any, dataset: Path, progress: Progress) -> None:
             raise InputError(f"are not the texts of {dataset}", where="texts", remedy=remedy)
 
 
-@suggests_keywords(_setting_names)
+@checks_arguments(_setting_names)
 def plan_pretraining(*, output: str | Path | None = None, **options: Unpack[PretrainOptions]) -> "RunPlan":
     """Print memory and time of the run, measured in a few steps, and stop.
 
@@ -109,7 +109,7 @@ def plan_pretraining(*, output: str | Path | None = None, **options: Unpack[Pret
     return pretraining.plan_pretraining(config, find_initial_checkpoint(config), progress=progress)
 
 
-@suggests_keywords(_setting_names)
+@checks_arguments(_setting_names)
 def pretraining_settings(*, output: str | Path | None = None, **options: Unpack[PretrainOptions]) -> str:
     """Print the resolved settings as TOML, and stop.
 

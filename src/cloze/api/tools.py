@@ -9,7 +9,7 @@ from cloze.arguments import check_integer
 from cloze.options import Device, ModelPrecision, Overwrite, ShowProgress
 from cloze.process import configure_process
 from cloze.progress import Progress, resolve_progress
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.export.push import PushReport
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # not needed for --help
 _MAX_THREADS = 1024
 
 
-@suggests_keywords()
+@checks_arguments()
 def info(directory: str | Path) -> "Description":
     """Describe a directory and verify its files against the manifest.
 
@@ -32,7 +32,7 @@ def info(directory: str | Path) -> "Description":
     return describe(Path(directory))
 
 
-@suggests_keywords()
+@checks_arguments()
 def report(run: str | Path, *, output: str | Path | None = None, overwrite: Overwrite = False) -> Path:
     """Write the curves, metrics, settings and machine of a run as one HTML file.
 
@@ -52,7 +52,7 @@ def report(run: str | Path, *, output: str | Path | None = None, overwrite: Over
     return write_report(Path(run), page)
 
 
-@suggests_keywords()
+@checks_arguments()
 def push(
     directory: str | Path,
     name: str,
@@ -79,7 +79,7 @@ def push(
     return upload(checkpoint, target, private=private, progress=resolve_progress(progress))
 
 
-@suggests_keywords()
+@checks_arguments()
 def serve(
     *,
     model: Sequence[str] = ("cloze-mini",),

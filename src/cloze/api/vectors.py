@@ -14,14 +14,14 @@ from cloze.options import (
 )
 from cloze.parallel_map import AnyWorkers, resolve_workers
 from cloze.progress import resolve_progress
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.inference.embedding_files import EmbeddingFileSummary
     from cloze.inference.neighbors import Neighbor
 
 
-@suggests_keywords()
+@checks_arguments()
 def embed_file(
     input_file: str | Path,
     *,
@@ -75,7 +75,7 @@ def embed_file(
     )
 
 
-@suggests_keywords()
+@checks_arguments()
 def neighbors(
     query: str,
     *,

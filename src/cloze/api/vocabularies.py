@@ -15,7 +15,7 @@ from cloze.parallel_map import AnyWorkers, resolve_workers
 from cloze.progress import resolve_progress
 from cloze.remote_files import write_directory_to
 from cloze.results import Result
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.data.build.vocabulary_extension import Extension
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.tokenization.tokenizer import Tokenizer
 
 
-@suggests_keywords()
+@checks_arguments()
 def load_tokenizer(directory: str | Path) -> "Tokenizer":
     """Load the tokenizer of a model or a vocabulary.
 
@@ -42,7 +42,7 @@ def load_tokenizer(directory: str | Path) -> "Tokenizer":
     return loading.load_tokenizer(resolve_checkpoint(directory, files="tokenizer"))
 
 
-@suggests_keywords()
+@checks_arguments()
 def train_vocabulary(
     inputs: Inputs = (),
     *,
@@ -97,7 +97,7 @@ def train_vocabulary(
         )
 
 
-@suggests_keywords()
+@checks_arguments()
 def extend_vocabulary(
     vocabulary: str | Path,
     inputs: Inputs = (),
@@ -169,7 +169,7 @@ class InspectedVocabulary(Result):
     """The tokens of each text in the argument `text`."""
 
 
-@suggests_keywords()
+@checks_arguments()
 def inspect_vocabulary(
     vocabulary: str | Path,
     inputs: Inputs = (),

@@ -21,7 +21,7 @@ from cloze.options import Overwrite, ShowProgress
 from cloze.parallel_map import AnyWorkers
 from cloze.process import configure_process
 from cloze.progress import Progress, resolve_progress
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 
 Value = TypeVar("Value")
 
@@ -85,7 +85,7 @@ class DemoResult:
     reports: tuple[Path, ...]
 
 
-@suggests_keywords()
+@checks_arguments()
 def run_demo(
     *,
     output: str | Path = "demo-run",

@@ -31,7 +31,7 @@ from cloze.models.sentence_transformers import (
     save_sentence_encoder_config,
 )
 from cloze.options import Device, ModelPrecision, VectorOptions
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 from cloze.tasks.arrays import normalize, split_rows
 from cloze.tasks.features import half_overlapping, max_context_windows
 from cloze.tokenization.unicode import replace_lone_surrogates
@@ -101,7 +101,7 @@ class Embedder(Answerer):
     """The settings of sentence-transformers in the checkpoint, with its prompts."""
 
     @classmethod
-    @suggests_keywords()
+    @checks_arguments()
     def load(
         cls,
         model: Path | str | Model,
@@ -149,7 +149,7 @@ class Embedder(Answerer):
         width = self.model.config.hidden_size * (len(self.layers) if self.combine == "concat" else 1)
         return width if self.truncate_dim is None else min(self.truncate_dim, width)
 
-    @suggests_keywords()
+    @checks_arguments()
     def __call__(self, texts: str | Sequence[str]) -> Vectors:
         """Return a vector for each text, [N, D], or for one text, [D]; `long_texts` says what is done with long ones.
 

@@ -32,7 +32,7 @@ from cloze.models.sentence_transformers import load_sentence_encoder_config
 from cloze.options import Device, ModelPrecision
 from cloze.parallel_map import WorkerPlacement
 from cloze.progress import SILENT, Progress
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 from cloze.tasks.config import load_task
 from cloze.tasks.features import Losses
 from cloze.tasks.registry import find_task
@@ -50,7 +50,7 @@ _OF_TASK = (
 )
 
 
-@suggests_keywords()
+@checks_arguments()
 def load(model: Path | str, *, device: Device = "auto", precision: ModelPrecision = None) -> Any:
     """Load a model as the class that answers with it, whatever wrote it.
 

@@ -26,7 +26,7 @@ from cloze.models.engine import (
     run_batches,
 )
 from cloze.options import Device, ModelPrecision
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 from cloze.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # a graph answers without torch
@@ -157,7 +157,7 @@ class Answerer:
         _ = self.engine  # a model that lacks the output is refused here
 
     @classmethod
-    @suggests_keywords()
+    @checks_arguments()
     def load(
         cls, model: Path | str | Model, *, device: Device = "auto", precision: ModelPrecision = None
     ) -> Self:
@@ -202,7 +202,7 @@ class Answerer:
         facts = [*self._facts(), f"{count / size:.1f}{unit} parameters" if unit else f"{count} parameters"]
         return f"{type(self).__name__}({', '.join([repr(_model_name(self.directory)), *facts])})"
 
-    @suggests_keywords()
+    @checks_arguments()
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
         """Write the model as a checkpoint, with the model card of the one that it was loaded from.
 
@@ -246,7 +246,7 @@ def _model_name(checkpoint: Path) -> str:
     return path.name
 
 
-@suggests_keywords()
+@checks_arguments()
 def load_encoder(
     model: Path | str, *, device: str = "auto", precision: InferencePrecision | None = None
 ) -> "Encoder":

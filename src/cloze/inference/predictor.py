@@ -19,7 +19,7 @@ from cloze.models.sentence_transformers import load_max_seq_length, load_sentenc
 from cloze.options import Device, ModelPrecision
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 from cloze.tasks.answers.kind import AnswerKind
 from cloze.tasks.answers.vectors import Vectors
 from cloze.tasks.config import load_task, save_finetuned
@@ -61,7 +61,7 @@ class Predictor(Answerer):
     """The task of a model whose config.json names neither a task nor an architecture."""
 
     @classmethod
-    @suggests_keywords()
+    @checks_arguments()
     def load(
         cls,
         model: Path | str | Model,

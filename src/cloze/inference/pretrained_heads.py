@@ -32,7 +32,7 @@ from cloze.errors import InputError
 from cloze.inference.model import Answerer, check_length
 from cloze.models.engine import Batches, FloatArray, HeadOutput
 from cloze.results import Result
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 from cloze.tasks.arrays import log_of_sum, softmax, split_rows
 from cloze.tasks.features import half_overlapping, max_context_windows
 from cloze.tokenization.tokenizer import Encoding
@@ -133,7 +133,7 @@ class FillMask(MaskedLanguageModel):
     def __call__(
         self, texts: Sequence[str], *, top_k: int = 5, long_texts: Literal["windows"] | None = None
     ) -> list[list[list[Candidate]]]: ...
-    @suggests_keywords()
+    @checks_arguments()
     def __call__(self, texts: Any, *, top_k: int = 5, long_texts: Literal["windows"] | None = None) -> Any:
         """Return the `top_k` most probable tokens for each [MASK], in the order of the text; of a list, for each text.
 
@@ -238,7 +238,7 @@ class NextSentence(Answerer):
     ) -> list[NextSentencePrediction]: ...
     @overload
     def __call__(self, sentence_a: Sequence[tuple[str, str]]) -> list[NextSentencePrediction]: ...
-    @suggests_keywords()
+    @checks_arguments()
     def __call__(self, sentence_a: Any, sentence_b: Any = None) -> Any:
         """Return the prediction for a pair of sentences, or that for each in lists or tuples.
 
@@ -327,7 +327,7 @@ class SentenceScorer(MaskedLanguageModel):
     def __call__(
         self, texts: Sequence[str], *, word_masking: WordMasking = "later"
     ) -> list[SentenceScore]: ...
-    @suggests_keywords()
+    @checks_arguments()
     def __call__(self, texts: Any, *, word_masking: WordMasking = "later") -> Any:
         """Return the score of a sentence, or of each of a list.
 

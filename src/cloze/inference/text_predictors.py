@@ -9,7 +9,7 @@ from cloze.data.reading.tagged_text import sentence_of_words
 from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.results import Result
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 from cloze.tasks.answers.choice import Choice, ChoicePrediction
 from cloze.tasks.answers.label_set import LabelSet, LabelSetPrediction
 from cloze.tasks.answers.number import Number
@@ -41,7 +41,7 @@ class _TextPredictor(Predictor, Generic[PredictionT]):
         *,
         top_k: int | None = None,
     ) -> list[PredictionT]: ...
-    @suggests_keywords()
+    @checks_arguments()
     def __call__(self, texts: Any, pairs: Any = None, *, top_k: int | None = None) -> Any:
         """Return the prediction for one text, or that of each in a list; warn if any were truncated.
 
@@ -123,7 +123,7 @@ class TextRanker(Predictor):
     def __call__(
         self, queries: Sequence[str], passages: Sequence[Sequence[str]], *, top_k: int | None = None
     ) -> list[list[RankedPassage]]: ...
-    @suggests_keywords()
+    @checks_arguments()
     def __call__(self, queries: Any, passages: Any, *, top_k: int | None = None) -> Any:
         """Return the passages of one query, the most relevant first, or those of each query in a list.
 
@@ -159,7 +159,7 @@ class ChoiceAnswerer(Predictor):
     def __call__(
         self, prompts: Sequence[str], choices: Sequence[Sequence[str]]
     ) -> list[ChoicePrediction]: ...
-    @suggests_keywords()
+    @checks_arguments()
     def __call__(self, prompts: Any, choices: Any) -> Any:
         """Return the choice for one prompt, or that for each in a list.
 
@@ -198,7 +198,7 @@ class EntityTagger(Predictor):
     ) -> list[PredictedEntity]: ...
     @overload
     def __call__(self, *, words: Sequence[Sequence[str]]) -> list[list[PredictedEntity]]: ...
-    @suggests_keywords()
+    @checks_arguments()
     def __call__(self, texts: Any = None, *, words: Any = None) -> Any:
         """Return the entities of one text or sentence, or those of each in a list.
 
@@ -241,7 +241,7 @@ class QuestionAnswerer(Predictor):
     def __call__(
         self, questions: Sequence[tuple[str, str]], *, top_k: int | None = None
     ) -> list[SpanPrediction]: ...
-    @suggests_keywords()
+    @checks_arguments()
     def __call__(self, questions: Any, contexts: Any = None, *, top_k: int | None = None) -> Any:
         """Return the prediction for one question, or that for each in a list.
 

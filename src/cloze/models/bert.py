@@ -18,7 +18,7 @@ from cloze.models.encoder import Encoder, register_encoder, to_autocast_dtype
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.functional import ACTIVATIONS, ActivationName, dropout
 from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, WeightMapping, dense
-from cloze.suggestions import check_kind
+from cloze.signatures import check_kind
 
 _CAUSAL_MODEL_TYPE = "one-way-bert"
 """The model type of a BERT whose tokens attend to one side. Other programs refuse it, instead of attending to both.

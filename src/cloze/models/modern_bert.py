@@ -22,7 +22,7 @@ from cloze.models.encoder_config import EncoderConfig
 from cloze.models.functional import ACTIVATIONS, dropout
 from cloze.models.pooling import pool
 from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, dense
-from cloze.suggestions import check_kind
+from cloze.signatures import check_kind
 
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
 _FIXED: Mapping[str, Any] = {

@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 from cloze.data.reading.columns import Column
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
-from cloze.suggestions import did_you_mean, suggests_keywords
+from cloze.signatures import checks_arguments
+from cloze.suggestions import did_you_mean
 from cloze.tasks.answers.choice import Choice
 from cloze.tasks.answers.label_set import LabelSet
 from cloze.tasks.answers.number import Number
@@ -178,7 +179,7 @@ _BENCHMARKS = (
 TASKS: dict[str, Task] = {task.name: task for task in (*_OWN, *_BENCHMARKS)}
 
 
-@suggests_keywords()
+@checks_arguments()
 def register_task(task: Task) -> Task:
     """Make a task known by its name, which is new, to all verbs and classes; return it."""
     if task.name in TASKS:
@@ -187,7 +188,7 @@ def register_task(task: Task) -> Task:
     return task
 
 
-@suggests_keywords()
+@checks_arguments()
 def find_task(name: str, *, where: object = None, others: Iterable[str] = ()) -> Task:
     """Return the task called `name`; the error for an unknown one may also suggest `others`."""
     if name not in TASKS:

@@ -18,7 +18,7 @@ import tokenizers
 from cloze.arguments import check_integer, check_pairs, check_text, check_texts, iterate
 from cloze.errors import InputError
 from cloze.optional_dependencies import import_package
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.library_limits import library_panics
 from cloze.tokenization.tokenizer_files import DEFAULT_MODEL_MAX_LENGTH
@@ -256,7 +256,7 @@ class Tokenizer(ABC):
             template.join([[number] * length for number, length in enumerate(lengths)], lambda _: None),
         )
 
-    @suggests_keywords()
+    @checks_arguments()
     def __call__(
         self,
         texts: str | tuple[str, str] | Sequence[str] | Sequence[tuple[str, str]],

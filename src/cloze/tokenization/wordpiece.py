@@ -21,7 +21,7 @@ from cloze.arguments import check_texts
 from cloze.errors import InputError
 from cloze.file_io import disk_errors
 from cloze.file_names import ADDED_TOKENS_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE
-from cloze.suggestions import suggests_keywords
+from cloze.signatures import checks_arguments
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.special_tokens import CLS, CONTINUATION, ROLES, SEP, SPECIAL_TOKENS, UNK
 from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
@@ -101,7 +101,7 @@ class WordPieceTokenizer(Tokenizer):
     def text_of(self, token_id: int) -> str:
         return self.tokens[token_id]
 
-    @suggests_keywords()
+    @checks_arguments()
     def save(self, directory: Path | str) -> None:
         directory = Path(directory)
         config: dict[str, Any] = {
