@@ -20,6 +20,7 @@ from family_cases import tokens_of
 from helpers import task_of
 
 LONG = "good fine bad awful film book a the was very"
+TOKENS = LONG.split()
 
 
 def test_windows_of_a_text_overlap_by_half(tokenizer):
@@ -96,11 +97,27 @@ def test_scores_of_windows_are_averaged():
     assert task.answer.decode(LabeledText(LONG), [], outputs) == pytest.approx(3.0)
 
 
-def test_long_prompts_are_truncated_before_every_choice(tokenizer):
+def test_windows_of_a_long_prompt_precede_every_choice(tokenizer):
     question = ChoiceQuestion(LONG, ("bad", "very fine ."), 1, "x:1")
-    (feature,) = task_of("multiple-choice").answer.features(question, tokenizer, max_seq_length=12)
-    assert [tokens_of(tokenizer, s) for s in feature.sequences] == [
-        f"[CLS] {' '.join(LONG.split()[:8])} [SEP] bad [SEP]",
-        f"[CLS] {' '.join(LONG.split()[:6])} [SEP] very fine . [SEP]",
+    task = task_of("multiple-choice", long_texts="windows")
+    features = task.answer.features(question, tokenizer, max_seq_length=12)
+    assert [[tokens_of(tokenizer, s) for s in feature.sequences] for feature in features] == [
+        [f"[CLS] {window} [SEP] {choice} [SEP]" for choice in question.choices]
+        for window in (" ".join(TOKENS[:6]), " ".join(TOKENS[3:9]), " ".join(TOKENS[6:]))
     ]
-    assert feature.is_truncated
+    assert not any(feature.is_truncated for feature in features)
+    outputs = [np.array([1, 0], np.float32), np.array([0, 0.5], np.float32), np.array([0, 1], np.float32)]
+    assert task.answer.decode(question, features, outputs).choice == 1
+    (truncated,) = task_of("multiple-choice").answer.features(question, tokenizer, max_seq_length=12)
+    assert truncated.is_truncated
+
+
+def test_windows_keep_as_much_of_long_choices_as_truncation(tokenizer):
+    question = ChoiceQuestion("a film", (LONG, "bad"), 1, "x:1")
+    (window,), (truncated,) = (
+        task_of("multiple-choice", long_texts=long_texts).answer.features(
+            question, tokenizer, max_seq_length=12
+        )
+        for long_texts in ("windows", "truncate")
+    )
+    assert len(window.sequences[0].input_ids) == len(truncated.sequences[0].input_ids) == 12

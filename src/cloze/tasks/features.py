@@ -130,6 +130,33 @@ def encode_text(
     return [TextSequence(*tokenizer.join(*texts), is_truncated) for texts in pairs]
 
 
+def encode_choices(
+    tokenizer: Tokenizer,
+    prompt: str,
+    choices: Sequence[str],
+    *,
+    max_seq_length: int,
+    long_texts: LongTexts,
+) -> list[list[TextSequence]]:
+    """Tokenize a prompt, or each of its windows, with every choice."""
+    sequences = [
+        encode_text(tokenizer, prompt, choice, max_seq_length=max_seq_length)[0] for choice in choices
+    ]
+    if long_texts == "truncate" or not any(sequence.is_truncated for sequence in sequences):
+        return [sequences]
+    size = max_seq_length - tokenizer.template(is_pair=True).num_special
+    prompt_ids, *choice_ids = (tokenizer.encode(text).input_ids[1:-1] for text in (prompt, *choices))
+    max_choice = max(size // 2, size - len(prompt_ids))
+    windows = half_overlapping(len(prompt_ids), size - min(max(map(len, choice_ids)), max_choice))
+    return [
+        [
+            TextSequence(*tokenizer.join(prompt_ids[window], ids[:max_choice]), len(ids) > max_choice)
+            for ids in choice_ids
+        ]
+        for window in windows
+    ]
+
+
 def half_overlapping(num_tokens: int, size: int) -> list[slice]:
     """Cut a text into windows of `size` tokens that overlap by half.
 

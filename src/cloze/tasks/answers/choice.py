@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cloze.choices import MissingLabels
+from cloze.choices import LongTexts, MissingLabels
 from cloze.data.reading.bad_rows import MissingLabelError
 from cloze.data.reading.memory import Data
 from cloze.data.reading.tables import Row
@@ -24,7 +24,7 @@ from cloze.metrics.classification import is_majority_better
 from cloze.results import Result
 from cloze.tasks.answers.kind import AnswerKind
 from cloze.tasks.arrays import softmax
-from cloze.tasks.features import TextFeature, TextFeatures, encode_text, pack
+from cloze.tasks.features import TextFeature, TextFeatures, encode_choices, pack
 from cloze.tasks.labels import NO_LABELS, read_label
 from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import ChoiceQuestion
@@ -53,6 +53,8 @@ class Choice(AnswerKind[ChoiceQuestion, ChoicePrediction]):
     label_column: str = "label"
     missing_labels: MissingLabels = "refuse"
     """Refuse rows without a label, or drop and count them, with those whose label is a placeholder such as n/a or -."""
+    long_texts: LongTexts = "truncate"
+    """Truncate long texts, or read the prompt in windows and average their scores."""
 
     def read(self, row: Row) -> int:
         label = read_label(row, missing=self.missing_labels)
@@ -64,11 +66,14 @@ class Choice(AnswerKind[ChoiceQuestion, ChoicePrediction]):
     def features(
         self, example: ChoiceQuestion, tokenizer: Tokenizer, *, max_seq_length: int
     ) -> list[TextFeature]:
-        sequences = (
-            encode_text(tokenizer, example.prompt, choice, max_seq_length=max_seq_length)[0]
-            for choice in example.choices
+        windows = encode_choices(
+            tokenizer,
+            example.prompt,
+            example.choices,
+            max_seq_length=max_seq_length,
+            long_texts=self.long_texts,
         )
-        return [TextFeature(tuple(sequences), example.gold)]
+        return [TextFeature(tuple(sequences), example.gold) for sequences in windows]
 
     def batch(self, features: TextFeatures) -> TaskBatch:
         return pack(features, np.array([feature.target or 0 for feature in features], np.int64))
@@ -89,7 +94,7 @@ class Choice(AnswerKind[ChoiceQuestion, ChoicePrediction]):
 
     def decode(self, example: ChoiceQuestion, features: TextFeatures, outputs: Outputs) -> ChoicePrediction:
         """Return the most probable choice, the first of equals."""
-        probabilities_C = softmax(outputs[0]).tolist()
+        probabilities_C = softmax(np.mean(outputs, axis=0, dtype=np.float64)).tolist()
         best = int(np.argmax(probabilities_C))
         return ChoicePrediction(best, probabilities_C[best], probabilities_C)
 
