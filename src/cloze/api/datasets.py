@@ -30,6 +30,7 @@ def build_dataset(
     texts: Any = None,
     language: str = "en",
     splitter: str | None = None,
+    segmenter: str | None = None,
     validation_fraction: float | None = None,
     append: bool = False,
     workers: AnyWorkers = "auto",
@@ -50,6 +51,8 @@ def build_dataset(
             column text.
         language: ISO code of the language, for splitting paragraphs into sentences.
         splitter: "package.module:function" that splits paragraphs into sentences, instead of the rules of the language.
+        segmenter: "package.module:function" that splits sentences into words for whole-word masking, in scripts without
+            spaces.
         validation_fraction: share of held-out documents (default: 0.005, and up to 0.1 of a small data set; that of the
             data set that is appended to).
         append: add documents to an existing data set.
@@ -71,6 +74,7 @@ def build_dataset(
             reading=reading,
             language=language,
             splitter=splitter,
+            segmenter=segmenter,
             validation_fraction=validation_fraction,
         )
         shown = resolve_progress(progress)

@@ -13,9 +13,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from cloze import artifacts, file_io
 from cloze.data.shards import Digests, Integers, Shard, TokenIds, join_offsets
@@ -48,6 +49,13 @@ class DatasetInfo:
     held_out_below: int
     """Documents of two sentences or more are held out if their digest is below this; 0 if they are too few for
     pairs."""
+    has_words: bool = False
+    """Whether a segmenter split the text into words: a token that continues a word has its ID plus `vocab_size`."""
+
+    @property
+    def vocab_size_with_words(self) -> int | None:
+        """Size of the vocabulary, if IDs from it on mark tokens that continue a word."""
+        return self.vocab_size if self.has_words else None
 
     def write(self, directory: Path, train_token_counts: Integers) -> None:
         """Write `dataset.json`, with how often each token occurs in the training documents."""
@@ -71,9 +79,11 @@ class Documents:
     sentence_offsets: Integers
     _shards: tuple[TokenIds, ...]
     _shard_starts: Integers
+    vocab_size_with_words: int | None = None
+    """Size of the vocabulary, if IDs from it on mark tokens that continue a word."""
 
     @classmethod
-    def from_shards(cls, paths: Sequence[Path]) -> "Documents":
+    def from_shards(cls, paths: Sequence[Path], vocab_size_with_words: int | None = None) -> "Documents":
         """Map Arrow files that `write_shard` wrote."""
         shards = [Shard.open(path) for path in paths]
         document_offsets = join_offsets([shard.document_offsets for shard in shards])
@@ -84,6 +94,7 @@ class Documents:
             join_offsets([shard.sentence_offsets for shard in shards]),
             tuple(shard.token_ids for shard in shards),
             np.cumsum([0, *(len(shard.token_ids) for shard in shards)]),
+            vocab_size_with_words,
         )
 
     @property
@@ -133,15 +144,24 @@ class Documents:
         """Return the tokens from `start` to `end`, which are in one document."""
         shard = int(np.searchsorted(self._shard_starts, start, side="right")) - 1
         base = int(self._shard_starts[shard])
-        return self._shards[shard][start - base : end - base]
+        return self._without_words(self._shards[shard][start - base : end - base])
 
-    def gather(self, starts: Integers, lengths: Integers) -> TokenIds:
-        """Return the tokens of several spans end to end; each must be in one document."""
+    def _without_words(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        size = self.vocab_size_with_words
+        return ids if size is None else (ids % np.int64(size)).astype(ids.dtype)
+
+    def gather(self, starts: Integers, lengths: Integers) -> tuple[TokenIds, npt.NDArray[np.bool_] | None]:
+        """Return the tokens of several spans end to end, and which continue a word; each span must be in one document.
+
+        Without words of a segmenter the second is None.
+        """
         shards = np.searchsorted(self._shard_starts, starts, side="right") - 1
         begins = starts - self._shard_starts[shards]
         ends = begins + lengths
         spans = zip(shards.tolist(), begins.tolist(), ends.tolist(), strict=True)
-        return np.concatenate([self._shards[shard][begin:end] for shard, begin, end in spans])
+        ids = np.concatenate([self._shards[shard][begin:end] for shard, begin, end in spans])
+        size = self.vocab_size_with_words
+        return self._without_words(ids), None if size is None else ids >= size
 
     def sentences(self, number: int) -> range:
         """Return the numbers of a document's sentences."""
@@ -157,7 +177,7 @@ class Documents:
             inside = (starts >= base) & (starts < base + len(shard))
             np.add.at(edges, starts[inside] - base, 1)
             np.add.at(edges, ends[inside] - base, -1)
-            chosen = shard[np.cumsum(edges[:-1], dtype=np.int8) > 0]
+            chosen = self._without_words(shard[np.cumsum(edges[:-1], dtype=np.int8) > 0])
             counts += np.bincount(chosen, minlength=vocab_size)
         return counts
 
@@ -186,7 +206,8 @@ class Dataset:
         token_counts = np.array(table.pop("train_token_counts"), np.int64)
         info = DatasetInfo(**table)
         shards = tuple(path / name for name in sorted(manifest.files) if name.endswith(".arrow"))
-        return cls(path, info, shards, Documents.from_shards(shards).cut(), token_counts)
+        documents = Documents.from_shards(shards, info.vocab_size_with_words).cut()
+        return cls(path, info, shards, documents, token_counts)
 
     @property
     def vocab_size(self) -> int:

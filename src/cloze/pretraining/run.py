@@ -62,7 +62,7 @@ def pretrain(
             config = with_initial_architecture(config, start)
         config = context.run_on_rank_zero(lambda: verify_data(config))
         data = PretrainingData.load(config, context)
-        if not resume and config.masking.whole_word:
+        if not resume and config.masking.whole_word and data.train.vocab_size_with_words is None:
             shares_V = np.exp(-data.unigram_nats.numpy())
             note = describe_whole_words(data.tokenizer.tokens, shares_V)
             if note is not None:

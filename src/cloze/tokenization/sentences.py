@@ -269,52 +269,53 @@ def _continues(masked: str, stop: int, end: int, *, has_marks: bool) -> bool:
 
 
 @functools.cache
-def load_splitter(name: str) -> Splitter:
+def load_splitter(name: str, where: str = "splitter") -> Splitter:
     """Import a function by its name "package.module:function", also from the current directory."""
     module_name, _, function_name = name.partition(":")
     if not module_name or not function_name:
         what, remedy = f"{name}: not the name of a function", "Give package.module:function"
-        raise InputError(what, where="splitter", remedy=remedy)
+        raise InputError(what, where=where, remedy=remedy)
     path = sys.path.copy()
     sys.path.insert(0, os.getcwd())
     try:
         function: Splitter = getattr(importlib.import_module(module_name), function_name)
     except Exception as error:  # the user's code may raise anything on import
-        raise InputError(f"{name}: {type(error).__name__}: {error}", where="splitter") from error
+        raise InputError(f"{name}: {type(error).__name__}: {error}", where=where) from error
     finally:
         sys.path[:] = path
     if not callable(function):
-        raise InputError(f"{name}: {function_name} is not a function", where="splitter")
+        raise InputError(f"{name}: {function_name} is not a function", where=where)
     return function
 
 
-def hash_splitter(name: str) -> str | None:
+def hash_splitter(name: str, where: str = "splitter") -> str | None:
     """Return a hash of the source file of the function, or None without one."""
     try:
-        file = inspect.getsourcefile(inspect.unwrap(load_splitter(name)))
+        file = inspect.getsourcefile(inspect.unwrap(load_splitter(name, where)))
     except TypeError:  # a built-in function, or a callable object
         file = None
     return None if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
 
 
-def split_with_function(text: str, name: str) -> list[Span]:
-    """Return the sentences that the user's function finds, without the white space around them."""
-    function = load_splitter(name)
+def split_with_function(text: str, name: str, where: str = "splitter") -> list[Span]:
+    """Return the sentences or words that the user's function finds, without the white space around them."""
+    function = load_splitter(name, where)
+    unit = "sentence" if where == "splitter" else "word"
     spans: list[Span] = []
     position = 0
     try:
         for sentence in (*function(text), (len(text), len(text))):
             start, end = _find(sentence, text, position)
             if skipped := text[position:start].strip():
-                raise ValueError(f"{skipped[:_EXCERPT_CHARACTERS]!r} is in no sentence")
+                raise ValueError(f"{skipped[:_EXCERPT_CHARACTERS]!r} is in no {unit}")
             if stripped := text[start:end].strip():
                 first = text.index(stripped, start)
                 spans.append((first, first + len(stripped)))
             position = end
     except Exception as error:
         what = f"{name}: {type(error).__name__}: {error}, with the text {text[:_EXCERPT_CHARACTERS]!r}"
-        remedy = "It takes a text and returns all its sentences in order, as strings or as (start, end)"
-        raise RunError(what, where="splitter", remedy=remedy) from error
+        remedy = f"It takes a text and returns all its {unit}s in order, as strings or as (start, end)"
+        raise RunError(what, where=where, remedy=remedy) from error
     return spans
 
 

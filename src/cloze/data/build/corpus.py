@@ -48,7 +48,10 @@ def build_dataset(
     """Tokenize files into a data set in a directory, as `cloze.build_dataset` does."""
     check_output_is_not_read(output, inputs)
     if append:
-        Dataset.open(output)  # damage is found before the text is read
+        has_words = Dataset.open(output).info.has_words  # damage is found before the text is read
+        if has_words != (config.segmenter is not None):
+            what = f"{output} was built with{'' if has_words else 'out'} one"
+            raise InputError(what, where="segmenter", remedy="Append in the same way")
     tokenizer = _choose_tokenizer(vocabulary, output if append else None)
     plan = BuildPlan.of(
         plan_input_shards(inputs, config.reading, progress=progress),

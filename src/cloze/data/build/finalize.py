@@ -143,9 +143,10 @@ def _write_info(
     info = DatasetInfo(
         vocab_size=vocab_size,
         held_out_below=held_out_below,
+        has_words=plan.settings["segmenter"] is not None,
         **{name: getattr(summary, name) + (getattr(dataset.info, name) if dataset else 0) for name in names},
     )
-    documents = Documents.from_shards(sorted(directory.glob("*.arrow"))).cut()
+    documents = Documents.from_shards(sorted(directory.glob("*.arrow")), info.vocab_size_with_words).cut()
     if not info.held_out_below:
         several = documents.select(np.flatnonzero(documents.num_sentences >= 2))
         fraction = plan.settings["validation_fraction"] or choose_validation_fraction(

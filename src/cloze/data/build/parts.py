@@ -21,7 +21,7 @@ from cloze.errors import InputError
 from cloze.results import Result
 from cloze.tables import format_count
 from cloze.tokenization.loading import load_wordpiece
-from cloze.tokenization.sentences import check_language, hash_splitter, split_sentences
+from cloze.tokenization.sentences import check_language, hash_splitter, split_sentences, split_with_function
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 
@@ -40,6 +40,9 @@ class BuildConfig:
     """ISO code of the rules that split paragraphs into sentences."""
     splitter: str | None = None
     """ "package.module:function" that splits paragraphs instead of the rules."""
+    segmenter: str | None = None
+    """ "package.module:function" that splits sentences into words for whole-word masking, in scripts without spaces.
+    The tokens stay the same."""
     validation_fraction: float | None = None
     """Share of the documents held out from training, at least two of them. None is 0.005, or in a small data set the
     share that has 40,000 tokens, at most 0.1."""
@@ -92,7 +95,7 @@ def count_shard(shard: Shard, tokenizer: Tokenizer) -> BuildSummary:
         documents=len(sentences_D),
         sentences=int(sentences_D.sum()),
         tokens=len(shard.token_ids),
-        unknown_tokens=int((shard.token_ids == tokenizer.unknown_id).sum()),
+        unknown_tokens=int((shard.token_ids % np.int64(tokenizer.vocab_size) == tokenizer.unknown_id).sum()),
         single_sentence_documents=int((sentences_D == 1).sum()),
     )
 
@@ -103,6 +106,7 @@ def part_settings(config: BuildConfig, tokenizer: WordPieceTokenizer) -> dict[st
         "vocabulary": hash_tokenizer(tokenizer),
         "language": config.language,
         "splitter": config.splitter and [config.splitter, hash_splitter(config.splitter)],
+        "segmenter": config.segmenter and [config.segmenter, hash_splitter(config.segmenter, "segmenter")],
         "without": sorted({*config.reading.cleaning.without} - FINAL_STEPS),
         "clean": config.reading.cleaning.clean,
         "part_characters": config.reading.part_characters,
@@ -127,6 +131,15 @@ def make_part(
     summary = replace(
         count_shard(shard, tokenizer), empty_documents=len(cleaned) - len(kept), cleaning=counts
     )
+    if config.segmenter is not None:
+        continues = [np.zeros(0, np.bool_)]
+        for text in texts:
+            words = split_with_function(text, config.segmenter, "segmenter")
+            word_of_token = np.searchsorted(
+                [start for start, _ in words], tokenizer.starts(text), side="right"
+            )
+            continues.append(np.diff(word_of_token, prepend=-1) == 0)
+        shard = replace(shard, token_ids=tokens + tokenizer.vocab_size * np.concatenate(continues))
     write_shard(path, shard, vocab_size=tokenizer.vocab_size)
     return {**summary.as_dict(), "running_text": [document.kind == "paragraphs" for document in kept]}
 

@@ -70,6 +70,9 @@ def materialize(
     progress: Progress = SILENT,
 ) -> None:
     """Write all instances, `shard_instances` per file, to a directory that `GoogleInstances` reads."""
+    if settings.whole_word and documents.vocab_size_with_words is not None:
+        what = "whole words of Google's instances are those of ##, not those of the data set's segmenter"
+        raise InputError(what, where="masking.whole_word", remedy="Use instances that are drawn on reading")
     rng = random.Random(settings.seed)
     id_type = pa.uint16() if tokenizer.vocab_size <= 2**16 else pa.uint32()
     types = (pa.list_(id_type), pa.int32(), pa.bool_(), pa.list_(pa.int32()), pa.list_(id_type))

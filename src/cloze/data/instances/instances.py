@@ -145,7 +145,11 @@ class DynamicInstances:
         is_text_T[ends_BS - 1] = False
         input_ids_T = np.full(len(is_text_T), self.tokenizer.sep_id, np.int64)
         input_ids_T[cu_seqlens[:-1]] = self.tokenizer.cls_id
-        input_ids_T[is_text_T] = self.documents.gather(starts_BS.ravel(), kept_BS.ravel())
+        input_ids_T[is_text_T], continues = self.documents.gather(starts_BS.ravel(), kept_BS.ravel())
+        continues_T = None
+        if continues is not None:
+            continues_T = np.zeros(len(is_text_T), np.bool_)
+            continues_T[is_text_T] = continues
         if self.targets == "masked":
             masked_T, masked_lm_positions, masked_lm_ids = mask_tokens(
                 input_ids_T,
@@ -156,6 +160,7 @@ class DynamicInstances:
                 max_predictions_per_seq=self.max_predictions_per_seq,
                 is_continuation=self._is_continuation,
                 mask_id=self.tokenizer.mask_id,
+                continues_T=continues_T,
             )
         else:
             masked_T = input_ids_T

@@ -64,6 +64,7 @@ def mask_tokens(
     max_predictions_per_seq: int | None,
     is_continuation: npt.NDArray[np.bool_],
     mask_id: int,
+    continues_T: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Choose the tokens to predict and mask them.
 
@@ -74,6 +75,7 @@ def mask_tokens(
         keys_B: a random number per sequence, from which all others are derived.
         max_predictions_per_seq: maximum per sequence; None for no limit.
         is_continuation: for each token of the vocabulary, whether it continues a word.
+        continues_T: whether each token continues a word; None follows `is_continuation`.
 
     Returns:
         The masked tokens [T]; the chosen positions in ascending order [P]; the original tokens there [P].
@@ -88,7 +90,9 @@ def mask_tokens(
     random_BL = hash_positions(position_L, keys_B)
     priority_BL = mix(SELECT, after=random_BL)
     if config.whole_word:
-        size_BL = _unpack(_word_sizes(maskable_T, is_continuation[input_ids_T]), is_real_BL)
+        if continues_T is None:
+            continues_T = is_continuation[input_ids_T]
+        size_BL = _unpack(_word_sizes(maskable_T, continues_T), is_real_BL)
         is_chosen_BL = _choose_words(size_BL, priority_BL, quota_B)
     else:
         is_chosen_BL = _choose_tokens(_unpack(maskable_T, is_real_BL), priority_BL, quota_B)
@@ -210,5 +214,5 @@ def describe_whole_words(tokens: Sequence[str], shares_V: npt.NDArray[np.floatin
         return None
     return (
         f"whole-word masking: {share:.0%} of the tokens are of scripts without spaces, where a word is one Chinese "
-        "character or all text between spaces"
+        "character or all text between spaces. cloze corpus --segmenter takes words from a function"
     )
