@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cloze.api.datasets import audit as audit
     from cloze.api.datasets import build_dataset as build_dataset
+    from cloze.api.datasets import check_inputs as check_inputs
     from cloze.api.datasets import preview_inputs as preview_inputs
     from cloze.api.evaluation import EvaluationResult as EvaluationResult
     from cloze.api.evaluation import evaluate as evaluate
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from cloze.callbacks import Callback as Callback
     from cloze.data.audit import Audit as Audit
     from cloze.data.build.input_shards import InputPreview as InputPreview
+    from cloze.data.build.input_shards import InputSummary as InputSummary
     from cloze.data.build.parts import BuildSummary as BuildSummary
     from cloze.data.build.vocabulary_extension import Extension as Extension
     from cloze.demo.pipeline import run_demo as run_demo

@@ -42,6 +42,22 @@ def test_dry_run_shows_the_input_and_writes_nothing(
     assert cloze(f"{command} --json").json["first_document"]["where"] == f"{tales}/a.jsonl:1"
 
 
+def test_validate_reads_everything_and_writes_nothing(tales: Path, cloze: Cloze, tmp_path: Path) -> None:
+    flags = f"{tales} --text-field tale.body --validate --workers 1"
+    text = cloze(f"corpus {flags}").out
+    assert "all input is readable: 11 documents, 22 lines" in text
+    assert "control: 1 documents" in text
+    assert "short_documents: 1 documents" in text
+    result = cloze(f"vocab {flags} --quiet --json").json
+    assert (result["documents"], result["cleaning"]["control"]["characters"]) == (11, 1)
+    with (tales / "a.jsonl").open("a") as stream:
+        stream.write('{"tale": 1}\n')
+    printed = cloze(f"corpus {flags} --quiet", code=2)
+    assert printed.out == ""
+    assert printed.err.startswith(f"error: {tales}/a.jsonl:13: no field 'tale.body'")
+    assert sorted(tmp_path.iterdir()) == [tales]
+
+
 def test_cleaning_steps_can_be_skipped(
     tales: Path, samples: Samples, cloze: Cloze, error_line: ErrorLine, tmp_path: Path
 ) -> None:

@@ -21,7 +21,7 @@ FILES = {
 VERBS = {
     "vocab {x} -o {out} --size 70 --workers 1": "a.txt",
     CORPUS.replace("{tmp}/text", "{x}"): "a.txt",
-    "corpus {x} --dry-run": "a.jsonl",
+    "corpus {x} --validate --workers 1": "a.jsonl",
     "vocab inspect {vocab} {x} --workers 1": "a.txt",
     "embed {x} -m {run} -o {out}.npy": "a.csv",
     "predict classification -m {classifier} {x}": "a.txt",

@@ -17,7 +17,7 @@ from cloze.signatures import checks_arguments
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.data.audit import Audit
-    from cloze.data.build.input_shards import InputPreview
+    from cloze.data.build.input_shards import InputPreview, InputSummary
     from cloze.data.build.parts import BuildSummary
 
 
@@ -158,6 +158,27 @@ def preview_inputs(inputs: Inputs, **options: Unpack[ReadingOptions]) -> "InputP
             input_shards=len(shards),
             first_document=next(documents, None),
         )
+
+
+@checks_arguments()
+def check_inputs(
+    inputs: Inputs,
+    *,
+    workers: AnyWorkers = "auto",
+    progress: ShowProgress = False,
+    **options: Unpack[ReadingOptions],
+) -> "InputSummary":
+    """Read all input, report the first error, and write nothing.
+
+    Args:
+        inputs: text files, folders, globs or URLs, plain or compressed; - is stdin.
+    """
+    from cloze.data.build.input_shards import check_documents, plan_input_shards
+
+    shown = resolve_progress(progress)
+    with open_text(inputs, None, options) as (files, reading):
+        shards = plan_input_shards(files, reading, progress=shown)
+        return check_documents(shards, reading.cleaning, workers=resolve_workers(workers), progress=shown)
 
 
 def _warn_of_dataset(directory: Path, progress: Progress) -> None:

@@ -5,13 +5,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze.cli.parser import Shown, verb
+from cloze.cli.parser import Show, Shown, verb
 from cloze.tables import format_count, text_table
 
 if TYPE_CHECKING:  # not needed for --help
     from cloze.api.vocabularies import InspectedVocabulary
     from cloze.data.audit import Audit
-    from cloze.data.build.input_shards import InputPreview
+    from cloze.data.build.input_shards import InputPreview, InputSummary
     from cloze.data.build.parts import BuildSummary
     from cloze.data.build.vocabulary_extension import Extension
 
@@ -34,12 +34,22 @@ def _show_preview(preview: "InputPreview") -> Shown:
     return {**result, "first_document": document and asdict(document)}, "\n".join(lines)
 
 
+def _show_check(summary: "InputSummary") -> Shown:
+    names = ("document", "line", "character")
+    counts = ", ".join(format_count(getattr(summary, f"{name}s"), name) for name in names)
+    lines = [*summary.cleaning.describe(), f"all input is readable: {counts}"]
+    return asdict(summary), "\n".join(lines)
+
+
 def _shorten(line: str) -> str:
     line = line.replace("\n", " ")
     return line if len(line) <= _PREVIEW_CHARACTERS else f"{line[:_PREVIEW_CHARACTERS]} …"
 
 
-PREVIEWS = {"dry_run": ("preview_inputs", _show_preview)}
+PREVIEWS: dict[str, tuple[str, Show]] = {
+    "dry_run": ("preview_inputs", _show_preview),
+    "validate": ("check_inputs", _show_check),
+}
 
 
 @verb("vocab", "train_vocabulary", PREVIEWS)

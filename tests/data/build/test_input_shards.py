@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cloze.data.build.cleaning import CleaningConfig
 from cloze.data.build.input_shards import (
     InputShard,
     ReadingConfig,
+    check_documents,
     describe_input_formats,
     find_files,
     plan_input_shards,
@@ -22,6 +24,8 @@ from cloze.data.build.input_shards import (
     total_bytes,
 )
 from cloze.data.reading.documents import Document, split_into_parts
+from cloze.errors import InputError
+from cloze.progress import Progress
 
 
 def read(input_shards: list[InputShard]) -> list[Document]:
@@ -148,6 +152,31 @@ def test_the_format_of_stdin_is_detected_on_reading(monkeypatch):
     assert total_bytes(input_shards) is None
     assert describe_input_formats(input_shards) == ["-: detected when it is read"]
     assert texts(input_shards) == [("A king.",)]
+
+
+ROW = '{"text": "A king had three\\u0007 daughters.\\nThey were fair."}\n'
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_counts_and_the_first_error_do_not_depend_on_the_workers(tmp_path, workers):
+    (tmp_path / "a.jsonl").write_text(ROW * 500 + '{"text": "Short."}\n')
+    input_shards = plan_input_shards([tmp_path], SMALL)
+    assert len(input_shards) > 20
+    found = check_documents(input_shards, CleaningConfig(), workers=workers)
+    assert (found.documents, found.lines, found.characters) == (500, 1000, 500 * 42)
+    assert (found.cleaning.control.documents, found.cleaning.short_documents.documents) == (500, 1)
+    (tmp_path / "a.jsonl").write_text("".join((ROW * 90, "not JSON\n") * 5))
+    (tmp_path / "b.jsonl").write_text("nor this\n")
+    with pytest.raises(InputError, match=r"a.jsonl:91: not JSON"):
+        check_documents(plan_input_shards([tmp_path], SMALL), CleaningConfig(), workers=workers)
+
+
+@pytest.mark.parametrize(("content", "documents"), [(ROW * 9, 9), ("\n\n", 0)])
+def test_stdin_is_checked_by_the_main_process_and_may_be_empty(monkeypatch, capsys, content, documents):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+    found = check_documents(plan_input_shards(["-"], SMALL), CleaningConfig(), workers=2, progress=Progress())
+    assert found.documents == documents
+    assert "reading: 0 bytes" in capsys.readouterr().err
 
 
 def test_parts_have_whole_documents():

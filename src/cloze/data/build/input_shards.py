@@ -10,17 +10,19 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
 from cloze import artifacts
-from cloze.data.build.cleaning import CleaningConfig
+from cloze.data.build.cleaning import CleaningConfig, CleaningCounts, Counts, clean_all
 from cloze.data.reading.directories import names_in_dataset
-from cloze.data.reading.documents import PART_CHARACTERS, Document, FileRange
+from cloze.data.reading.documents import PART_CHARACTERS, Document, FileRange, split_into_parts
 from cloze.data.reading.files import STDIN, file_size, is_compressed, open_text
 from cloze.data.reading.formats import FORMATS, detect_format, format_names, read_range, text_format
 from cloze.data.reading.text_layout import guess_text_layout
 from cloze.errors import InputError
+from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, SILENT_BAR, Bar, Progress
 from cloze.remote_files import is_url, list_files, to_path_or_url
 from cloze.results import Result
@@ -87,6 +89,17 @@ class InputPreview(Result):
     """Without cleaning."""
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class InputSummary(Counts, Result):
+    """Counts of text after cleaning."""
+
+    documents: int = 0
+    lines: int = 0
+    """Sentences or paragraphs, as the text has them."""
+    characters: int = 0
+    cleaning: CleaningCounts = CleaningCounts()
+
+
 def plan_input_shards(
     inputs: Sequence[str | Path], reading: ReadingConfig, *, progress: Progress = SILENT
 ) -> list[InputShard]:
@@ -127,6 +140,36 @@ def read_documents(input_shard: InputShard, bar: Bar = SILENT_BAR) -> Iterator[D
         for document in read_range(file_range, input_shard.text_field, bar)
     )
     return islice(documents, input_shard.limit)
+
+
+def check_documents(
+    input_shards: Sequence[InputShard],
+    cleaning: CleaningConfig,
+    *,
+    workers: Workers = 1,
+    progress: Progress = SILENT,
+) -> InputSummary:
+    """Read and clean all documents. The first error in the order of the text is raised."""
+    summary, size = InputSummary(), total_bytes(input_shards)
+    with progress.bar("reading", total=size, unit="bytes") as bar:
+        counted = map_ordered(
+            partial(_check_shard, cleaning=cleaning),
+            input_shards,
+            workers=1 if size is None else workers,  # stdin is read by this process
+        )
+        for input_shard, counts in zip(input_shards, counted, strict=True):
+            bar.advance(input_shard.size_bytes)
+            summary += counts
+    return summary
+
+
+def _check_shard(input_shard: InputShard, *, cleaning: CleaningConfig) -> InputSummary:
+    summary = InputSummary()
+    for documents in split_into_parts(read_documents(input_shard)):
+        kept, counts = clean_all(documents, cleaning)
+        lines = [line for document in kept for line in document.lines]
+        summary += InputSummary(len(kept), len(lines), sum(map(len, lines)), counts)
+    return summary
 
 
 def total_bytes(input_shards: Iterable[InputShard]) -> int | None:
