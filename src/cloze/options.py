@@ -48,6 +48,12 @@ CsvSafe: TypeAlias = Annotated[
 Encoding: TypeAlias = Annotated[
     str | None, Option("that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8).")
 ]
+CleanedText: TypeAlias = Annotated[
+    Clean | None,
+    Option(
+        "pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them."
+    ),
+]
 
 
 class ReadingOptions(TypedDict, total=False):
@@ -58,12 +64,7 @@ class ReadingOptions(TypedDict, total=False):
     encoding: Encoding
     limit: Annotated[int | None, Option("maximum number of documents to read (default: all).")]
     without: Annotated[Sequence[Step], Option("cleaning steps to skip.", ())]
-    clean: Annotated[
-        Clean | None,
-        Option(
-            "pdf joins words divided at line ends and removes ligatures and soft hyphens, as PDFs leave them."
-        ),
-    ]
+    clean: CleanedText
 
 
 class RowOptions(TypedDict, total=False):
@@ -80,6 +81,7 @@ class RowOptions(TypedDict, total=False):
         ),
     ]
     encoding: Encoding
+    clean: CleanedText
     column_names: Annotated[
         str | Sequence[str] | None,
         Option(

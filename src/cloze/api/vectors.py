@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 from cloze.errors import InputError
 from cloze.options import (
+    CleanedText,
     Device,
     Encoding,
     ModelPrecision,
@@ -30,6 +31,7 @@ def embed_file(
     tokens: bool = False,
     text_column: str = "text",
     encoding: Encoding = None,
+    clean: CleanedText = None,
     dtype: Literal["float32", "float16"] = "float32",
     workers: AnyWorkers = 1,
     device: Device = "auto",
@@ -67,6 +69,7 @@ def embed_file(
         of="words" if tokens else "texts",
         text_column=text_column,
         encoding=encoding,
+        clean=clean,
         dtype=dtype,
         workers=resolve_workers(workers),
         device=device,

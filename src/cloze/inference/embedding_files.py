@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow
 
+from cloze.choices import Clean
 from cloze.data.reading.columns import Column
 from cloze.data.reading.formats import open_source
 from cloze.data.reading.source import ReadOptions
@@ -88,6 +89,7 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     of: Unit = "texts",
     text_column: str = "text",
     encoding: str | None = None,
+    clean: Clean | None = None,
     dtype: Literal["float32", "float16"] = "float32",
     workers: Workers = 1,
     device: str = "auto",
@@ -102,12 +104,15 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     if suffix not in formats:
         remedy = f"Its name must end in {', '.join(formats)}"
         raise InputError(f"not a format for vectors of {of}", where=output, remedy=remedy)
+    if clean is not None and of == "words":
+        what = "changes the characters that words are written with"
+        raise InputError(what, where="clean", remedy="Leave it out, or leave out `tokens`")
     placement = place_workers(workers, device)
     embedder = load(device=placement.local_device)
     load = partial(load, device=placement.device)
     get = (lambda: embedder) if placement.in_process else LoadedPerWorker(load, placement.threads).get
     embed_part = partial(_embed_part, get, of)
-    texts = read_texts(source, text_column, encoding)
+    texts = read_texts(source, text_column, encoding, clean)
     parts = _split(texts, texts_per_part, _MAX_CHARACTERS[of], where=source, allows_empty=suffix != ".npy")
     counts = np.zeros(4, np.int64)
     unknown = NONE_UNKNOWN
@@ -137,10 +142,12 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     return EmbeddingFileSummary(num_texts, num_vectors, embedder.width, truncated, empty, unknown.unknown)
 
 
-def read_texts(path: PathOrUrl, text_column: str = "text", encoding: str | None = None) -> Iterator[str]:
+def read_texts(
+    path: PathOrUrl, text_column: str = "text", encoding: str | None = None, clean: Clean | None = None
+) -> Iterator[str]:
     """Yield the lines of a text file, or the cells of a table's column."""
     column = Column("text", names=(text_column,), flag="`text_column=NAME`")
-    options = ReadOptions(reader="texts", columns=(column,), encoding=encoding)
+    options = ReadOptions(reader="texts", columns=(column,), encoding=encoding, clean=clean)
     return parse_rows(open_source(path, options), lambda row: replace_lone_surrogates(row.text("text")))
 
 

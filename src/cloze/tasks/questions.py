@@ -188,6 +188,10 @@ Questions: TypeAlias = Sequence[SpanQuestion]
 class QuestionReader(RowReader[SpanQuestion]):
     """A question with its paragraph a row, or SQuAD's file."""
 
+    def __post_init__(self) -> None:
+        if self.clean is not None:
+            raise ValueError("clean would move the characters that answers count")
+
     def columns(self) -> tuple[Column, ...]:
         return Column("question"), Column("context"), ID
 

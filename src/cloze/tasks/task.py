@@ -21,7 +21,7 @@ from cloze.tasks.texts import RowReader
 Split: TypeAlias = Literal["train", "dev"]
 
 KEYWORDS = (
-    "text_column", "label_column", "missing_labels", "skip_bad_rows", "format", "encoding", "column_names",
+    "text_column", "label_column", "missing_labels", "skip_bad_rows", "format", "encoding", "clean", "column_names",
     "long_texts",
 )  # fmt: skip
 """Settings of many tasks, which have a keyword and a flag of their own."""

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
-from cloze.choices import AnnotationFormat
+from cloze.choices import AnnotationFormat, Clean
 from cloze.data.reading.bad_rows import MissingLabelError
 from cloze.data.reading.columns import Column, Kind
 from cloze.data.reading.formats import open_source
@@ -52,7 +52,7 @@ class RowReader(ABC, Generic[ExampleT]):
     """Whether a few labeled rows with more or fewer cells than columns are left out."""
     scores_need_texts: ClassVar[bool] = True
     """Whether predictions are scored with the texts of the gold data."""
-    file_settings: ClassVar[tuple[str, ...]] = ("encoding", "column_names")
+    file_settings: ClassVar[tuple[str, ...]] = ("encoding", "clean", "column_names")
     """Settings that a checkpoint does not keep for other files."""
 
     encoding: str | None = None
@@ -63,6 +63,8 @@ class RowReader(ABC, Generic[ExampleT]):
     """Leave out and count rows that cannot be read, instead of refusing the file."""
     format: AnnotationFormat | None = None
     """Annotation tool that exported the data: argilla, doccano, label-studio or prodigy; detected in JSON alone."""
+    clean: Clean | None = None
+    """pdf joins words divided at line ends and removes ligatures and soft hyphens in texts, as PDFs leave them."""
 
     @property
     def reads_pairs(self) -> bool | None:
@@ -92,6 +94,7 @@ class RowReader(ABC, Generic[ExampleT]):
             labeled=labeled,
             skip_broken=self.skips_broken_rows and labeled,
             encoding=self.encoding,
+            clean=self.clean,
             column_names=self.column_names,
             can_name_columns=True,
             leave_out=(InputError,) if self.skip_bad_rows else (MissingLabelError,) * drops_unlabeled,

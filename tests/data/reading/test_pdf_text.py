@@ -1,5 +1,6 @@
-"""Text of PDFs: words divided at line ends, ligatures and soft hyphens."""
+"""Text of PDFs: words divided at line ends, ligatures and soft hyphens, in documents and in tables."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -9,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cloze
-from cloze.data.build.cleaning import CleaningConfig, clean_all, clean_pdf_text
+from cloze.data.build.cleaning import CleaningConfig, clean_all
 from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
+from cloze.data.reading.columns import Column
+from cloze.data.reading.formats import open_source
+from cloze.data.reading.source import ReadOptions
+from cloze.data.reading.tables import parse_rows
+from cloze.data.reading.text_layout import clean_pdf_text
+from cloze.errors import DataWarning, InputError
 
 EXTRACTED = """\
 The efficient office of a navigation company
@@ -132,3 +139,55 @@ def test_the_build_reports_the_changes_and_tells_texts_apart(
     assert cleaned.tokens < kept.tokens
     assert cleaned.cleaning.pdf.characters == len(DIVIDED)
     assert "pdf: 1 documents with hyphens at line ends, ligatures or soft hyphens" in capsys.readouterr().err
+
+
+def test_cells_of_texts_are_cleaned_and_others_are_not(tmp_path: Path):
+    with (tmp_path / "a.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows(
+            [["text", "id"], ["an exam-\nple of\xad it", "a-\nb"], ["\ufb01ne", "\ufb01"]]
+        )
+    config = ReadOptions(columns=(Column("text"), Column("id", "other")), clean="pdf")
+    with pytest.warns(DataWarning, match="a.csv: `clean=pdf` made 3 changes: hyphens at line ends"):
+        rows = list(parse_rows(open_source(tmp_path / "a.csv", config), lambda row: dict(row.cells)))
+    assert rows == [{"text": "an example of it", "id": "a-\nb"}, {"text": "fine", "id": "\ufb01"}]
+
+
+@pytest.mark.filterwarnings("ignore::cloze.errors.DataWarning")
+def test_a_table_is_trained_and_predicted_on_clean_text_where_it_is_asked_for(tmp_path: Path):
+    rows = [
+        {"text": "The \ufb01rst exam-\nple is good", "label": "yes"},
+        {"text": "no\xadne", "label": "no"},
+    ] * 2
+    cloze.finetune(
+        "classification",
+        model="cloze-mini",
+        train=rows,
+        dev=rows,
+        output=tmp_path / "run",
+        epochs=1,
+        clean="pdf",
+    )
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def texts(**settings: str) -> list[str]:
+        predicted = cloze.predict_file(tmp_path / "a.jsonl", model=tmp_path / "run", **settings)
+        return [row["text"] for row in predicted][:2]
+
+    assert texts(clean="pdf") == ["The first example is good", "none"]
+    assert texts() == [row["text"] for row in rows[:2]]  # the setting is that of a file
+    with pytest.raises(InputError, match="the task tagging has no such setting"):
+        cloze.finetune("tagging", model="cloze-mini", train=rows, output=tmp_path / "b", clean="pdf")
+
+
+@pytest.mark.filterwarnings("ignore::cloze.errors.DataWarning")
+def test_vectors_are_of_clean_texts(tmp_path: Path):
+    for name, text in (("a", "The \ufb01rst exam-\nple"), ("b", "The first example")):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"text": text}) + "\n")
+        cloze.embed_file(
+            tmp_path / f"{name}.jsonl", model="cloze-mini", output=tmp_path / f"{name}.out.jsonl", clean="pdf"
+        )
+    assert (tmp_path / "a.out.jsonl").read_bytes() == (tmp_path / "b.out.jsonl").read_bytes()
+    with pytest.raises(InputError, match="changes the characters"):
+        cloze.embed_file(
+            tmp_path / "a.jsonl", model="cloze-mini", output=tmp_path / "c.jsonl", tokens=True, clean="pdf"
+        )

@@ -23,6 +23,7 @@ from typing import Any, Self, TypeAlias, get_args
 from cloze import config
 from cloze.choices import Clean, Step
 from cloze.data.reading.documents import Document
+from cloze.data.reading.text_layout import clean_pdf_text
 from cloze.errors import InputError
 from cloze.tokenization.unicode import SCRIPTS_WITHOUT_SPACES
 
@@ -55,11 +56,6 @@ _HARMFUL = re.compile(
 """Without the joiners U+200C and U+200D, which distinguish words in Persian, Indian scripts and emoji."""
 _WORD = re.compile(f"[{SCRIPTS_WITHOUT_SPACES}]|[^\\W{SCRIPTS_WITHOUT_SPACES}]+")
 """In scripts without spaces every character is a word, as in BERT for Chinese."""
-_LIGATURE = re.compile("[\ufb00-\ufb06]")
-_SOFT_HYPHEN = re.compile(r"\xad(?:[ \t]*\n\s*)?")
-_LETTERS = r"[^\W\d_]++"
-_DIVIDED = re.compile(rf"(?<![^\W\d_])({_LETTERS})[-\u2010][ \t]*\n\s*(?=({_LETTERS}))")
-_HYPHENATED = re.compile(rf"(?<![^\W\d_]){_LETTERS}[-\u2010]{_LETTERS}")
 _BETWEEN_LINES = "\n\n"
 Lines: TypeAlias = tuple[str, ...]
 
@@ -158,30 +154,6 @@ def clean_all(documents: Iterable[Document], config: CleaningConfig) -> tuple[li
         if counts is not _NO_CHANGE:
             total += counts
     return kept, total
-
-
-def clean_pdf_text(text: str) -> tuple[str, int]:
-    r"""Return a text without marks of a page's layout, and the number of changes.
-
-    A word that a hyphen divides at a line end is joined, unless the text has it with the hyphen within a line, or only
-    one of its halves is in capitals. Ligatures become letters, and soft hyphens are deleted. Time is linear.
-
-    >>> clean_pdf_text("The \ufb01rst exam-\nple is well-\nknown: a well-known one.")
-    ('The first example is well-\nknown: a well-known one.', 2)
-    """
-    text, ligatures = _LIGATURE.subn(lambda match: unicodedata.normalize("NFKC", match[0]), text)
-    text, soft_hyphens = _SOFT_HYPHEN.subn("", text)
-    divided = [match.groups() for match in _DIVIDED.finditer(text)]
-    if not divided:
-        return text, ligatures + soft_hyphens
-    hyphenated = {word.replace("\u2010", "-").lower() for word in _HYPHENATED.findall(text)}
-
-    def is_one_word(head: str, tail: str) -> bool:
-        same_case = tail[0].islower() if head[-1].islower() else head.isupper() and tail[0].isupper()
-        return same_case and f"{head}-{tail}".lower() not in hyphenated
-
-    text = _DIVIDED.sub(lambda match: match[1] if is_one_word(*match.groups()) else match[0], text)
-    return text, ligatures + soft_hyphens + sum(is_one_word(*halves) for halves in divided)
 
 
 def _is_composed(line: str) -> bool:

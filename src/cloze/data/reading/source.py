@@ -7,7 +7,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from cloze.choices import AnnotationFormat
+from cloze.choices import AnnotationFormat, Clean
 from cloze.data.reading.class_names import KeepsNumbers
 from cloze.data.reading.columns import Column
 from cloze.data.reading.directories import brat_texts
@@ -65,6 +65,8 @@ class ReadOptions:
     """Leave out rows that have more or fewer cells than there are columns, if they are few."""
     encoding: str | None = None
     """That of text files; None: UTF-8."""
+    clean: Clean | None = None
+    """Kind of text that the texts are cleaned as."""
     column_names: tuple[str, ...] = ()
     """The names of the columns of a TSV or CSV whose first line is a row."""
     can_name_columns: bool = False

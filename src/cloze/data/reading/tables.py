@@ -16,6 +16,7 @@ from cloze.data.reading.columns import NoColumnError, find_columns
 from cloze.data.reading.delimited import DELIMITED
 from cloze.data.reading.json_rows import as_text, parse_list, show_value
 from cloze.data.reading.source import RawRow, Source
+from cloze.data.reading.text_layout import clean_pdf_text
 from cloze.errors import DataWarning, InputError
 from cloze.tables import format_count
 
@@ -37,6 +38,8 @@ class Row:
     labeled: bool = False
     raw: Mapping[str, Any] = field(default_factory=dict)
     """All cells that were read, by the name of their column."""
+    num_cleaned: int = 0
+    """Changes in its texts, if they are cleaned."""
 
     @property
     def others(self) -> dict[str, Any]:
@@ -88,7 +91,7 @@ def parse_rows(
     errors, left_out = BadRows(), BadRows()
     leave_out: tuple[type[InputError], ...] = (NotAnnotatedError, *(config.leave_out or ()))
     leave_out += (CellCountError,) if config.skip_broken else ()
-    number = num_rejected_spans = 0
+    number = num_rejected_spans = num_cleaned = 0
     answers: dict[str, object] = {}
     try:
         for number, (cells, where) in enumerate(source.rows() if rows is None else rows, 1):
@@ -103,6 +106,7 @@ def parse_rows(
                     what = f"{left_out.count} of {number} rows have more or fewer cells than the first line names"
                     raise InputError(what, where=where) from None
             else:
+                num_cleaned += row.num_cleaned
                 num_rejected_spans += getattr(row.raw, "num_rejected_spans", 0)
                 if not errors.count:
                     yield parsed
@@ -117,9 +121,18 @@ def parse_rows(
     if left_out.count == number:
         raise left_out.as_error(rows=number)
     left_out.warn(source, number)
+    _warn_of_changes(source, num_cleaned, num_rejected_spans)
+
+
+def _warn_of_changes(source: Source, num_cleaned: int, num_rejected_spans: int) -> None:
+    config = source.options
+    if config.clean == "pdf":
+        changes = format_count(num_cleaned, "change")
+        remark = f"{source}: `clean=pdf` made {changes}: hyphens at line ends, ligatures, soft hyphens"
+        warnings.warn(DataWarning(remark), stacklevel=3)
     if num_rejected_spans and config.labeled and config.is_also_read("spans"):
         remark = f"{source}: {format_count(num_rejected_spans, 'rejected span')} left out"
-        warnings.warn(DataWarning(remark), stacklevel=2)
+        warnings.warn(DataWarning(remark), stacklevel=3)
 
 
 def _row(
@@ -151,4 +164,18 @@ def _row(
         raise InputError(what, where=where, remedy="Remove this line")
     wanted = {key: cells[name] for key, name in names.items()}
     wanted |= {name: cells[name] for name in filter(config.is_also_read, cells)}
-    return Row(wanted, where, names, number, config.labeled, cells)
+    num_cleaned = 0
+    if config.clean == "pdf":
+        texts = {column.key for column in config.columns if column.kind in ("text", "texts")}
+        for key in texts & wanted.keys():
+            wanted[key], changes = _clean_pdf(wanted[key])
+            num_cleaned += changes
+    return Row(wanted, where, names, number, config.labeled, cells, num_cleaned)
+
+
+def _clean_pdf(cell: Any) -> tuple[Any, int]:
+    """Return a text or a list of texts without marks of a page's layout, and the number of changes."""
+    if isinstance(cell, list):
+        cleaned = list(map(_clean_pdf, cell))
+        return [text for text, _ in cleaned], sum(changes for _, changes in cleaned)
+    return clean_pdf_text(cell) if isinstance(cell, str) else (cell, 0)
