@@ -55,8 +55,12 @@ AUDIT = Audit(
             {
                 "documents": 12,
                 "cleaning": {
-                    "unicode": {"documents": 0, "characters": 0},
-                    "short_documents": {"documents": 3, "characters": 4567},
+                    "unicode": {"documents": 0, "characters": 0, "examples": []},
+                    "short_documents": {
+                        "documents": 3,
+                        "characters": 4567,
+                        "examples": [{"where": "a.txt:1", "before": EVIL, "after": ""}],
+                    },
                 },
                 "duplicate_documents": {"dropped": 2, "kept": 0, "tokens": 99},
             }
@@ -102,6 +106,7 @@ def test_page_and_text_have_all_figures(read):
     assert lines[0] == "some/wiki, training documents"
     assert f"A the [MASK]‹play›ing{EVIL}‹##s›" in normalized
     assert "B a cat‹cat› ##ty‹dog›" in normalized
+    assert f"a.txt:1 · {EVIL} →" in normalized
     assert max(map(len, lines)) <= 200
     assert read(AUDIT)[0] == page
 
@@ -153,11 +158,18 @@ def test_the_page_draws_its_plots_in_a_browser(browser_page, tmp_path):
     assert "NaN" not in "".join(drawn)
 
 
+def test_a_file_name_that_is_not_utf_8_is_written(read):
+    examples = [{"where": "caf\udce9.txt:1", "before": "a", "after": ""}]
+    cleaning = {"unicode": {"documents": 1, "characters": 1, "examples": examples}}
+    _, text = read(replace(AUDIT, cleaning={"builds": [{"documents": 12, "cleaning": cleaning}]}))
+    assert "caf\ufffd.txt:1" in text
+
+
 def test_everything_is_escaped(read):
     page, text = read(replace(AUDIT, dataset="a <b> & co"))
     assert page.count("<script") == 2
     assert "<b> &" not in page
-    assert text.count(EVIL) == 2  # a piece, a token
+    assert text.count(EVIL) == 3  # a piece, a token, an example
     assert "a <b> & co" in text
 
 
@@ -171,7 +183,7 @@ def test_empty_sections_are_left_out(read):
 
 def test_one_segment_and_cleaning_without_changes(read):
     example = InstanceExample(4, None, (7,), ((Token("a", None),),))
-    nothing = {"builds": [{"documents": 12, "cleaning": {"unicode": {"documents": 0}}}]}
+    nothing = {"builds": [{"documents": 12, "cleaning": {"unicode": {"documents": 0, "examples": []}}}]}
     audit = replace(AUDIT, shown=(example,), cleaning=nothing)
     assert "Cleaning Nothing was changed." in read(audit)[1]
     text = format_audit(audit)

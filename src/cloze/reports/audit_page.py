@@ -181,10 +181,14 @@ def write_audit_page(audit: Audit, output: Path) -> None:
 
 
 def _cleaning_steps(report: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield name and counts of the steps of `report.json` that changed something."""
-    if all(isinstance(value, int) for value in report.values()):
-        if any(report.values()):
-            yield name.replace("_", " "), ", ".join(f"{value:,} {key}" for key, value in report.items())
+    """Yield name and counts of the steps of `report.json` that changed something, each with its examples after it."""
+    if "examples" in report or "dropped" in report:
+        counts = {key: value for key, value in report.items() if isinstance(value, int)}
+        if any(counts.values()):
+            step = name.replace("_", " ")
+            yield step, ", ".join(f"{value:,} {key}" for key, value in counts.items())
+            for example in report.get("examples", ()):
+                yield step, f"{example['where']} · {example['before']} → {example['after']}"
         return
     for key, value in report.items():
         for item in value if isinstance(value, list) else [value]:  # appending adds a report to a list

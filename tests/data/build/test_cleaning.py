@@ -15,6 +15,7 @@ from cloze.data.build.cleaning import (
     STEPS,
     CleaningConfig,
     CleaningCounts,
+    Example,
     StepCounts,
     clean,
     clean_all,
@@ -70,7 +71,9 @@ def test_a_clean_document_stays_the_same_object(line):
 def test_characters_are_changed_and_counted(line, expected, step, characters):
     lines, counts = cleaned(FIVE_WORDS, line)
     assert lines == (FIVE_WORDS, expected)
-    assert counts == (CleaningCounts(**{step: StepCounts(1, characters)}) if step else UNTOUCHED)
+    before = "".join(f"\\u{ord(c):04x}" if c not in expected and not " " <= c <= "~" else c for c in line)
+    changes = StepCounts(1, characters, (Example("text:7", before, expected),))
+    assert counts == (CleaningCounts(**{step: changes}) if step else UNTOUCHED)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +93,7 @@ def test_characters_are_changed_and_counted(line, expected, step, characters):
     ],
 )
 def test_documents_of_fewer_than_five_words_are_dropped(lines, kept):
-    dropped = StepCounts(1, sum(map(len, lines)))
+    dropped = StepCounts(1, sum(map(len, lines)), (Example("text:7", " ".join(lines), ""),))
     expected = (tuple(lines), UNTOUCHED) if kept else (None, CleaningCounts(short_documents=dropped))
     assert cleaned(*lines) == expected
     sentences = Document(tuple(lines), "text:1", "sentences")
@@ -115,11 +118,12 @@ def test_a_step_can_be_skipped(step, line):
     assert getattr(cleaned(line)[1], step).documents == 1
 
 
-def test_counts_add_up_and_survive_json():
+def test_counts_add_up_keep_the_first_examples_and_survive_json():
     documents = [paragraphs(f"{number} 2 3 4 5\x07") for number in range(5)] + [paragraphs("x")]
     kept, counts = clean_all(documents, EVERYTHING)
     assert len(kept) == 5
     assert counts.control.documents == counts.control.characters == 5
+    assert [example.after for example in counts.control.examples] == [f"{n} 2 3 4 5" for n in range(3)]
     halves = [clean_all(half, EVERYTHING)[1] for half in (documents[:2], documents[2:])]
     assert halves[0] + halves[1] == counts + UNTOUCHED == counts
     assert CleaningCounts.from_dict(json.loads(json.dumps(asdict(counts)))) == counts
@@ -128,6 +132,14 @@ def test_counts_add_up_and_survive_json():
         "short_documents: 1 documents of fewer than 5 words, dropped (1 characters)",
     ]
     assert UNTOUCHED.describe() == []
+
+
+def test_an_example_is_an_excerpt():
+    long = "word " * 1000 + "bell\x07 " + "word " * 1000
+    example = cleaned(long)[1].control.examples[0]
+    assert "word bell\\u0007 word" in example.before
+    assert "word bell word" in example.after
+    assert len(example.before) == len(example.after) + 5 == 65
 
 
 @given(st.text(), st.sets(st.sampled_from(STEPS)))

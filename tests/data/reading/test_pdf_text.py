@@ -138,6 +138,8 @@ def test_the_build_reports_the_changes_and_tells_texts_apart(
     assert cleaned is not None
     assert cleaned.tokens < kept.tokens
     assert cleaned.cleaning.pdf.characters == len(DIVIDED)
+    example = cleaned.cleaning.pdf.examples[0]
+    assert ("Every after- noon" in example.before, "Every afternoon" in example.after) == (True, True)
     assert "pdf: 1 documents with hyphens at line ends, ligatures or soft hyphens" in capsys.readouterr().err
 
 

@@ -9,12 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import nsmallest
-from typing import Self
 
-from cloze.data.build.cleaning import Counts
+from cloze.data.build.cleaning import MAX_EXAMPLES, Counts
 
 _MIN_SHARE = 0.01
-_MAX_EXAMPLES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +33,6 @@ class AccentCounts(Counts):
     examples: tuple[ChangedWord, ...] = ()
     """The words with the most changed letters, of the first text that has any."""
 
-    def __add__(self, other: Self) -> Self:
-        letters, changed = self.letters + other.letters, self.changed + other.changed
-        return type(self)(letters, changed, (self.examples + other.examples)[:_MAX_EXAMPLES])
-
     @classmethod
     def of_words(cls, words: Iterable[tuple[str, int]]) -> "AccentCounts":
         """Count the letters of words, each given with its number of occurrences."""
@@ -52,7 +46,7 @@ class AccentCounts(Counts):
             letters += count * (len(kinds) - kinds.count(None))
             if changed := kinds.count(True):
                 changes.append((-count * changed, word))
-        examples = tuple(ChangedWord(word, _shown(word)) for _, word in nsmallest(_MAX_EXAMPLES, changes))
+        examples = tuple(ChangedWord(word, _shown(word)) for _, word in nsmallest(MAX_EXAMPLES, changes))
         return cls(letters, -sum(change for change, _ in changes), examples)
 
     def describe(self, remedy: str = "--keep-accents lower-cases without it, --cased keeps all") -> list[str]:

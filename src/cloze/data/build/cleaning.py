@@ -1,4 +1,4 @@
-"""Clean documents in steps; each step is counted, and can be skipped.
+"""Clean documents in steps; each step is counted, shows examples, and can be skipped.
 
     pdf               with `clean="pdf"`: join words divided at line ends, and delete ligatures and soft hyphens
     control           delete control characters and invisible marks; separators of lines and pages become spaces
@@ -27,15 +27,18 @@ from cloze.data.reading.text_layout import clean_pdf_text
 from cloze.errors import InputError
 from cloze.tokenization.unicode import SCRIPTS_WITHOUT_SPACES
 
+MAX_EXAMPLES = 3
+
 
 class Counts:
-    """Base of dataclasses whose fields are added up: numbers and other counts."""
+    """Base of dataclasses whose fields are numbers, other counts, or tuples with the first examples."""
 
     __slots__ = ()
 
     def __add__(self, other: Self) -> Self:
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]
-        return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
+        sums = [getattr(self, name) + getattr(other, name) for name in names]
+        return type(self)(*(value[:MAX_EXAMPLES] if isinstance(value, tuple) else value for value in sums))
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> Self:
@@ -56,6 +59,7 @@ _HARMFUL = re.compile(
 """Without the joiners U+200C and U+200D, which distinguish words in Persian, Indian scripts and emoji."""
 _WORD = re.compile(f"[{SCRIPTS_WITHOUT_SPACES}]|[^\\W{SCRIPTS_WITHOUT_SPACES}]+")
 """In scripts without spaces every character is a word, as in BERT for Chinese."""
+_EXCERPT_CHARACTERS = 60
 _BETWEEN_LINES = "\n\n"
 Lines: TypeAlias = tuple[str, ...]
 
@@ -70,6 +74,17 @@ class CleaningConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Example:
+    """A change that a step made."""
+
+    where: str
+    before: str
+    """With escapes for the changed characters, since most are invisible."""
+    after: str
+    """Empty if the document was dropped."""
+
+
+@dataclass(frozen=True, slots=True)
 class StepCounts(Counts):
     """Counts of the changes of a step."""
 
@@ -77,6 +92,8 @@ class StepCounts(Counts):
     """Changed or dropped."""
     characters: int = 0
     """Changed or dropped."""
+    examples: tuple[Example, ...] = ()
+    """The first ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,20 +135,22 @@ def no_text_error(inputs: Iterable[str | Path], counts: CleaningCounts) -> Input
 
 def clean(document: Document, config: CleaningConfig) -> tuple[Document | None, CleaningCounts]:
     """Return the cleaned document, None if it was dropped, and the counts."""
-    lines, counts = document.lines, _NO_CHANGE
+    lines, where, counts = document.lines, document.where, _NO_CHANGE
     if config.clean == "pdf":
         # also across lines, since those of a narrow column are not known as wrapped
-        cleaned, changes = clean_pdf_text(_BETWEEN_LINES.join(lines))
+        text = _BETWEEN_LINES.join(lines)
+        cleaned, changes = clean_pdf_text(text)
         if changes:
             lines = tuple(filter(None, cleaned.split(_BETWEEN_LINES)))
-            counts += CleaningCounts(pdf=StepCounts(1, changes))
+            example = _example(where, text.replace("\n", " "), cleaned.replace("\n", " "))
+            counts += CleaningCounts(pdf=StepCounts(1, changes, (example,)))
     if any("\n" in line for line in lines):
         lines = tuple(line.replace("\n", " ") for line in lines)
     if "control" not in config.without and not all(map(str.isprintable, lines)):
-        lines, done = _apply(_delete_control_characters, str.isprintable, lines)
+        lines, done = _apply(_delete_control_characters, str.isprintable, lines, where)
         counts += CleaningCounts(control=done)
     if "unicode" not in config.without and not all(map(_is_composed, lines)):
-        lines, done = _apply(_compose, _is_composed, lines)
+        lines, done = _apply(_compose, _is_composed, lines, where)
         counts += CleaningCounts(unicode=done)
     if not lines:
         return None, counts
@@ -140,7 +159,9 @@ def clean(document: Document, config: CleaningConfig) -> tuple[Document | None, 
     if "short_documents" not in config.without and document.kind == "paragraphs":
         words = chain.from_iterable(map(_WORD.finditer, lines))
         if sum(1 for _ in islice(words, _MIN_WORDS)) < _MIN_WORDS:
-            return None, counts + CleaningCounts(short_documents=StepCounts(1, sum(map(len, lines))))
+            example = Example(where, " ".join(lines)[:_EXCERPT_CHARACTERS], "")
+            dropped = StepCounts(1, sum(map(len, lines)), (example,))
+            return None, counts + CleaningCounts(short_documents=dropped)
     return document, counts
 
 
@@ -172,17 +193,29 @@ def _delete_control_characters(line: str) -> tuple[str, int]:
 
 
 def _apply(
-    change: Callable[[str], tuple[str, int]], is_fine: Callable[[str], bool], lines: Lines
+    change: Callable[[str], tuple[str, int]], is_fine: Callable[[str], bool], lines: Lines, where: str
 ) -> tuple[Lines, StepCounts]:
     """Apply a step to the lines of a document except where `is_fine`, and drop lines that become empty."""
     kept: list[str] = []
     characters = 0
+    examples: tuple[Example, ...] = ()
     for line in lines:
         if is_fine(line):
             kept.append(line)
             continue
         changed, count = change(line)
         characters += count
+        if count and not examples:
+            examples = (_example(where, line, changed),)
         if changed:
             kept.append(changed)
-    return (tuple(kept), StepCounts(1, characters)) if characters else (lines, StepCounts())
+    return (tuple(kept), StepCounts(1, characters, examples)) if characters else (lines, StepCounts())
+
+
+def _example(where: str, before: str, after: str) -> Example:
+    different = (i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b)
+    place = next(different, min(len(before), len(after)))
+    start = max(0, place - _EXCERPT_CHARACTERS // 2)
+    before, after = (text[start : start + _EXCERPT_CHARACTERS] for text in (before, after))
+    gone = {character for character in {*before} - {*after} if not " " <= character <= "~"}
+    return Example(where, "".join(f"\\u{ord(c):04x}" if c in gone else c for c in before), after)

@@ -115,9 +115,8 @@ def finalize(
             raise no_text_error(settings["inputs"], summary.cleaning)
         _write_info(directory, summary, dataset, plan, tokenizer.vocab_size)
         builds = [*(_read_builds(dataset.path) if dataset else []), summary.as_dict()]
-        (directory / REPORT_FILE).write_text(
-            json.dumps({"builds": builds}, indent=1) + "\n", encoding="utf-8"
-        )
+        text = json.dumps({"builds": builds}, indent=1, ensure_ascii=False) + "\n"
+        (directory / REPORT_FILE).write_text(text, encoding="utf-8", errors="backslashreplace")
     return summary
 
 
