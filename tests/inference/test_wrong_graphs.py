@@ -336,6 +336,15 @@ def test_ctrl_c_ends_a_loop_in_a_graph(number: int, threads: int, graphs: Path, 
     assert (ended.returncode, ended.stderr) == (130, "error: interrupted\n")
 
 
+def _num_arrived(server: ServerProcess) -> int:
+    """Return the number of requests to /embed that a server has read or answered."""
+    text = httpx.get(f"{server.url}/metrics", timeout=30).text
+    counts = re.findall(
+        r'^cloze_requests_(?:in_progress|total\{route="/embed",.*\}) ([\d.]+)$', text, re.MULTILINE
+    )
+    return int(sum(map(float, counts))) - 1  # this request is in progress, too
+
+
 @pytest.mark.slow
 def test_sigterm_ends_servers_that_compute_for_long(graphs: Path, tmp_path: Path) -> None:
     """The thread still computes after the time for open requests: of torch a batch of many, of a graph one forever."""
@@ -349,7 +358,9 @@ def test_sigterm_ends_servers_that_compute_for_long(graphs: Path, tmp_path: Path
             [pool.submit(client.post, f"{server.url}/embed", json=request) for _ in range(8)]
             for server in served
         ]
-        time.sleep(2)
+        for server in served:
+            while _num_arrived(server) < 8:
+                time.sleep(0.1)
         for server in served:
             server.process.terminate()
         statuses = [[each.result().status_code for each in of_server] for of_server in asked]
