@@ -159,5 +159,6 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
 
     def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
         """Return the most probable class of each text."""
-        predicted: npt.NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
+        best = self.predict_proba(X).argmax(1)  # first: without a fit there are no classes either
+        predicted: npt.NDArray[Any] = self.classes_[best]
         return predicted
