@@ -1,6 +1,5 @@
 """A model that answers: a checkpoint in PyTorch; an exported graph, or a checkpoint in int8, in ONNX Runtime."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ from cloze.data.batch import Indices
 from cloze.errors import InputError
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import is_graph, refuse_graph, resolve_checkpoint
-from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import (
     Batches,
     BatchT,
@@ -22,6 +20,7 @@ from cloze.models.engine import (
     HeadOutput,
     MeanEngine,
     Output,
+    Runner,
     VectorOutput,
     run_batches,
 )
@@ -37,7 +36,7 @@ if TYPE_CHECKING:  # a graph answers without torch
 _UNITS = ((10**9, "B"), (10**6, "M"), (10**3, "k"), (1, ""))
 
 
-class Model(ABC):
+class Model:
     """A model that answers: one encoder, which all outputs share, and its tokenizer.
 
     >>> import cloze
@@ -47,15 +46,11 @@ class Model(ABC):
     'door'
     """
 
-    has_vectors = True  # every encoder; not every graph
-    is_graph = False
-
-    def __init__(self, directory: Path, config: EncoderConfig, tokenizer: Tokenizer) -> None:
-        """Refuse a tokenizer of another model."""
-        if tokenizer.vocab_size > config.vocab_size:
-            what = f"{tokenizer.vocab_size:,} tokens, the model has {config.vocab_size:,} embeddings"
-            raise InputError(what, where=directory, remedy="The files belong to different models")
-        self.directory, self.config, self.tokenizer = directory, config, tokenizer
+    def __init__(self, runner: Runner) -> None:
+        """Answer with what a runner computes."""
+        self._runner = runner
+        self.directory, self.config, self.tokenizer = runner.directory, runner.config, runner.tokenizer
+        self.has_vectors, self.is_graph = runner.has_vectors, runner.is_graph
         self._engines: dict[Output, Engine] = {}
 
     @staticmethod
@@ -74,30 +69,28 @@ class Model(ABC):
             return model
         path = resolve_checkpoint(model, graphs=True)
         if is_graph(path):
-            from cloze.inference.graph_model import GraphModel
+            from cloze.inference.graph_runner import GraphRunner
 
-            return GraphModel(path, device, precision)
-        from cloze.inference.torch_model import Int8Model, TorchModel
+            return Model(GraphRunner(path, device, precision))
+        from cloze.inference.torch_runner import Int8Runner, TorchRunner
 
-        return Int8Model(path, device) if precision == "int8" else TorchModel(path, device, precision)
+        return Model(
+            Int8Runner(path, device) if precision == "int8" else TorchRunner(path, device, precision)
+        )
 
     @staticmethod
     def mean(models: "Sequence[Model]") -> "Model":
         """Return several models as one, whose outputs are their means."""
-        return _Ensemble(models)
+        return Model(_Ensemble(models))
 
-    @abstractmethod
     def has(self, output: HeadOutput) -> bool:
         """Return whether there is a head of pre-training."""
-
-    @abstractmethod
-    def start(self, output: Output) -> Engine:
-        """Return what computes an output, which is not started yet."""
+        return self._runner.has(output)
 
     def engine(self, output: Output) -> Engine:
         """Return what computes an output; an InputError if the model lacks it."""
         if output not in self._engines:
-            self._engines[output] = self.start(output)
+            self._engines[output] = self._runner.start(output)
         return self._engines[output]
 
     def run(
@@ -127,7 +120,7 @@ class Model(ABC):
         return get_encoder(module)
 
 
-class _Ensemble(Model):
+class _Ensemble(Runner):
     """Several models of one task."""
 
     def __init__(self, models: Sequence[Model]) -> None:

@@ -10,13 +10,12 @@ from torch import Tensor, nn
 from cloze.artifacts import IntegrityError
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError
-from cloze.inference.graph_model import GraphModel
-from cloze.inference.model import Model
+from cloze.inference.graph_runner import GraphRunner
 from cloze.models import heads
 from cloze.models.checkpoint import load_model, verify_checkpoint
 from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
-from cloze.models.engine import Engine, HeadOutput, Output, VectorOutput
+from cloze.models.engine import Engine, HeadOutput, Output, Runner, VectorOutput
 from cloze.models.graph import GRAPH_PACKAGES
 from cloze.models.heads import SentenceEncoder, TokenEncoder
 from cloze.models.torch_engine import TorchEngine
@@ -28,7 +27,7 @@ from cloze.training.precision import prepare_for_inference, resolve_device
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
-class TorchModel(Model):
+class TorchRunner(Runner):
     """A checkpoint in PyTorch, whose files are verified and read once; all heads share its encoder."""
 
     def __init__(self, directory: Path, device: str, precision: InferencePrecision | None) -> None:
@@ -89,7 +88,7 @@ class TorchModel(Model):
         return TorchEngine(self.load(head))
 
 
-class Int8Model(TorchModel):
+class Int8Runner(TorchRunner):
     """A checkpoint that ONNX Runtime computes in int8; PyTorch only traces it."""
 
     is_graph = True
@@ -101,7 +100,7 @@ class Int8Model(TorchModel):
             )
         require(GRAPH_PACKAGES, extra="onnx", where="int8")
         super().__init__(directory, "cpu", None)
-        self._graphs: dict[bool, GraphModel] = {}
+        self._graphs: dict[bool, GraphRunner] = {}
 
     @cached_property
     def _weights(self) -> dict[str, Tensor]:
@@ -113,7 +112,7 @@ class Int8Model(TorchModel):
         of_encoder = isinstance(output, VectorOutput)
         if of_encoder not in self._graphs:
             graph = partial(int8_graph, self.directory, of_encoder=of_encoder)
-            open_graph = partial(GraphModel, device="cpu", precision=None, model=self.directory)
+            open_graph = partial(GraphRunner, device="cpu", precision=None, model=self.directory)
             try:
                 self._graphs[of_encoder] = open_graph(graph())
             except IntegrityError:

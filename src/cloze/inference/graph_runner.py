@@ -21,7 +21,6 @@ from cloze.data.batch import MaskedBatch, PackedBatch
 from cloze.errors import InputError, RunError, is_out_of_memory
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE, GRAPH_FACTS_FILE, GRAPH_FILE
-from cloze.inference.model import Model
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import (
     MAX_TOKENS_ON_CPU,
@@ -29,6 +28,7 @@ from cloze.models.engine import (
     FloatArray,
     HeadOutput,
     Output,
+    Runner,
     VectorOutput,
 )
 from cloze.models.graph import ENCODER_FACTS, GRAPH_KIND, MODEL_ITSELF
@@ -88,7 +88,7 @@ class GraphOutput(NamedTuple):
     """Whether it has a value for each token."""
 
 
-class GraphModel(Model):
+class GraphRunner(Runner):
     """A graph whose files are verified and read once for all outputs that it has.
 
     Args:
