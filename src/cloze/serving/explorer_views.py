@@ -22,7 +22,7 @@ from cloze.explorer.encoder_internals import (
 from cloze.explorer.text_window import TextWindow
 from cloze.explorer.word_in_context import word_in_context
 from cloze.inference.pretrained_heads import IS_NEXT, FillMask, NextSentence, top_candidates
-from cloze.serving.explorer_routes import (
+from cloze.serving.explorer_requests import (
     AblationRequest,
     HeadRequest,
     TextRequest,
