@@ -29,7 +29,6 @@ Value = TypeVar("Value")
 
 SETTINGS = "settings"
 """The source of settings that are not from a file, for messages."""
-_MAX_TOML_BYTES = 1 << 24
 _MAX_KEY_PARTS = 32  # no setting has more than four
 _MAX_INTEGER = 1 << 64  # thresholds of 64-bit hashes are the largest
 _TOO_LARGE = "has more digits than any setting needs"
@@ -171,7 +170,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file into nested dictionaries."""
     content = b""
     try:
-        content = read_file(Path(path), max_bytes=_MAX_TOML_BYTES)
+        content = read_file(Path(path), max_bytes=1 << 24)
         text = content.decode("utf-8-sig")
         if any(line.partition("=")[0].count(".") >= _MAX_KEY_PARTS for line in text.splitlines()):
             raise ValueError(_TOO_MANY_PARTS)  # tomllib takes minutes for many
