@@ -99,7 +99,7 @@ class RayCluster:
         handles: dict[Future[Result], Any] = {}
 
         def call(item: Item) -> Result:
-            os.chdir(directory)  # relative paths are those of this process
+            os.chdir(directory)  # relative paths belong to this process
             return function(item)
 
         def submit(item: Item) -> Future[Result]:

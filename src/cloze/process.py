@@ -40,7 +40,7 @@ def configure_threads() -> None:
 
     Variables of the environment that the user has set stay. Warns as `configure_process`.
     """
-    # OpenMP has read the environment: that of torch, or another that torch would use
+    # torch's OpenMP, or another that torch would use, has read the environment
     maps = Path("/proc/self/maps")  # of Linux
     has_openmp = maps.exists() and "/libgomp.so." in maps.read_text("utf-8", "replace")
     is_late = "torch" in sys.modules or has_openmp
@@ -123,7 +123,7 @@ def usable_processors(system: Path = Path("/")) -> int:
         if controllers and "cpu" not in controllers.split(","):
             continue
         group = system / "sys/fs/cgroup" / ("cpu" if controllers else "")
-        # in a container the path may be the host's, and the files those of the container
+        # in a container the path may be the host's, and the files the container's
         for name in ("", *PurePosixPath(path).parts[1:]):
             group /= name
             if (quota := _quota(group)) is not None:

@@ -81,7 +81,7 @@ def _with_help(docstring: str | None, texts: Mapping[str, str]) -> str | None:
 
 
 class AnnotationNames(dict[str, Any]):
-    """The names in a function's annotations; those that only type checkers import are classes known by their names."""
+    """The names in a function's annotations; names that only type checkers import stand for classes of these names."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         module = vars(sys.modules[function.__module__])

@@ -1,4 +1,4 @@
-"""The numbers that are shown of an encoder are those that it, transformers and masking in pre-training compute."""
+"""The numbers shown of an encoder equal what it, transformers and masking in pre-training compute."""
 
 import copy
 import math

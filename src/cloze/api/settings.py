@@ -59,9 +59,9 @@ class Layers(NamedTuple):
     task: str | None
     """None for a pre-training."""
     explicit: dict[str, Any]
-    """Those of `settings` and of keywords, which may change a run that is resumed."""
+    """What `settings` and keywords give, which may change a run that is resumed."""
     table: dict[str, Any]
-    """Those, over the recipe's, a task object's and the paper's grid."""
+    """The same, over the recipe, a task object and the paper's grid."""
     where: str
     """Where they are from, for messages."""
     options: FinetuneOptions | PretrainOptions

@@ -163,7 +163,7 @@ class Command:
         return values
 
     def call(self, values: dict[str, Any]) -> None:
-        """Call the function, or that of a mode, with arguments of the command line, and print the result."""
+        """Call the function of the verb or its mode with arguments of the command line, and print the result."""
         common = CommonOptions(**{name: values.pop(name) for name in COMMON_FLAGS & values.keys()})
         active = [name for name in self.verb.modes if values.pop(name, False)]
         others = [*active[1:], *(["resume"] if active and values.get("resume") else [])]

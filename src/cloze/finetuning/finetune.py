@@ -222,7 +222,7 @@ def _run_trials(
         results[trial.path.name] = {"trial": trial.path.name, **scores, **undefined}
         best = _best(trials, results, metric)
         if prepared.config.grid.size > 1:
-            for other in trials:  # those that are not finished may still be running
+            for other in trials:  # unfinished ones may still be running
                 if other.path.name in results and other.path.name != best["trial"]:
                     remove_checkpoints(other.path)
         return format_score(best[metric])

@@ -130,7 +130,7 @@ def check_explainable(predictor: Predictor) -> None:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PendingExplanation:
-    """A prediction to explain along the straight line from the word embeddings of a baseline to those of the text.
+    """A prediction to explain along the straight line from the word embeddings of a baseline to the text's.
 
     The mean gradient along it, times the difference of its ends, attributes the change of a logit to the tokens.
     In the baseline every token but [CLS] and [SEP] is [MASK], which the encoder has learned to read as an unknown word.

@@ -33,7 +33,7 @@ _TEXTS = {"label", "answer", *IDENTITY}
 def open_predictions(data: Data, keys: Sequence[str]) -> Source:
     """Open a file of predictions: a table, or JSON lines under any other name.
 
-    The columns of a table that are read are the keys of the answer, the required one first, and those of `IDENTITY`.
+    Of a table, the columns of the keys of the answer are read, the required one first, and `IDENTITY`.
     """
     optional, is_by_class = {*keys[1:], *_NAMES}, "probabilities" in keys
     options = ReadOptions(

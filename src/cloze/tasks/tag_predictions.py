@@ -57,7 +57,7 @@ def fit_to_words(
 ) -> TagPrediction:
     """Return a prediction with a tag for each word of an example.
 
-    If its words are split otherwise, those that overlap the entities of the prediction are tagged.
+    If its words are split otherwise, words that overlap the entities of the prediction are tagged.
     """
     lengths = [len(sentence.words) for sentence in example.sentences]
     if example.text is not None and list(map(len, prediction.tags)) != lengths:

@@ -140,7 +140,7 @@ def sentence_spans(text: str, *, language: str = "en", splitter: str | None = No
             has_marks = gap != " " and gap != masked[stop:end]
             if not masked[end].isupper() and _continues(masked, stop, end, has_marks=has_marks):
                 continue
-            if has_marks:  # those that touch the terminator belong to the sentence
+            if has_marks:  # marks that touch the terminator belong to the sentence
                 if language == "fr":
                     stop = max(stop, text.find("»", stop, end))
                 while stop < end and not text[stop].isspace() and text[stop] not in "([（":

@@ -137,7 +137,7 @@ def clean(document: Document, config: CleaningConfig) -> tuple[Document | None, 
     """Return the cleaned document, None if it was dropped, and the counts."""
     lines, where, counts = document.lines, document.where, _NO_CHANGE
     if config.clean == "pdf":
-        # also across lines, since those of a narrow column are not known as wrapped
+        # also across lines: a narrow column is not known as wrapped
         text = _BETWEEN_LINES.join(lines)
         cleaned, changes = clean_pdf_text(text)
         if changes:

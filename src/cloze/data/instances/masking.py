@@ -206,7 +206,7 @@ def _choose_words(
 def describe_whole_words(tokens: Sequence[str], shares_V: npt.NDArray[np.floating]) -> str | None:
     """Return what a whole word is in text without spaces between words; None if there is little of it.
 
-    `shares_V` are those of the tokens in the text.
+    `shares_V` are the shares of the tokens in the text.
     """
     without_spaces_V = np.array([starts_without_spaces(token) for token in tokens])
     share = float(shares_V[without_spaces_V].sum())
