@@ -28,13 +28,13 @@ from benchmarks.harness import (
     synchronize,
 )
 from benchmarks.sentence_peers import (
+    GRAPH_PEERS,
     INT8_TOLERANCE,
     PEERS,
     TOLERANCES,
     Encode,
     EncodeInBatches,
     Vectors,
-    load_session,
     load_transformers,
 )
 from cloze.cli.options import Flag
@@ -179,12 +179,14 @@ class Latency(_VectorBenchmark):
 
     name: ClassVar[str] = "latency"
     peers_known: ClassVar[Collection[str]] = (
-        *("transformers", "sentence-transformers", "onnxruntime-int8", "openvino-int8", "onnxruntime"),
+        *("transformers", "sentence-transformers", "onnxruntime-int8", "openvino-int8"),
+        *("onnxruntime", "fastembed"),
     )
 
     vs: Peers = "transformers"
     """Compared programs: transformers, in float32; sentence-transformers, onnxruntime, onnxruntime-int8, openvino-int8.
-    If the model is an exported graph: onnxruntime, the session alone on ids made before."""
+    If the model is an exported graph, with the same graph: onnxruntime (the session alone, on ids made before),
+    sentence-transformers, fastembed."""
     tokens: int = 32
     """Tokens of a sentence, special ones included; sentences of other lengths are skipped."""
 
@@ -201,11 +203,11 @@ class Latency(_VectorBenchmark):
         checks: list[Check] = []
         for name in peers:
             if is_graph(model):
-                if name != "onnxruntime":
-                    what = f"{name} does not run the graph itself"
-                    raise InputError(what, where="--vs", remedy="Choose onnxruntime")
-                does = "the session alone, on ids made before"
-                encode = load_session(model, embedder, texts)
+                if name not in GRAPH_PEERS:
+                    remedy = "Choose onnxruntime, sentence-transformers or fastembed"
+                    raise InputError(f"{name} does not run the graph itself", where="--vs", remedy=remedy)
+                does, load = GRAPH_PEERS[name]
+                encode = load(model, embedder, texts)
             elif name == "transformers":
                 encode = load_transformers(model, device)
                 does = "AutoTokenizer and AutoModel on one text, float32, mean over tokens"

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -54,7 +55,7 @@ def _load_sentence_transformers(
     return lambda texts, size: model.encode(list(texts), batch_size=size, show_progress_bar=False)
 
 
-def load_session(graph: Path, embedder: Embedder, texts: Sequence[str]) -> Encode:
+def _load_session(graph: Path, embedder: Embedder, texts: Sequence[str]) -> Encode:
     """Return a function that runs a graph in ONNX Runtime alone: the ids of the texts are made before."""
     run = _load_onnxruntime(graph / GRAPH_FILE)
     prepared = {}
@@ -67,6 +68,40 @@ def load_session(graph: Path, embedder: Embedder, texts: Sequence[str]) -> Encod
         return output.mean(1) if output.ndim == 3 else output
 
     return encode
+
+
+def _load_sentence_transformers_onnx(graph: Path, _embedder: Embedder, _texts: Sequence[str]) -> Encode:
+    """Return a function that encodes texts as sentence-transformers does with `backend="onnx"`."""
+    library = import_peer("sentence_transformers")
+    keywords = {
+        "file_name": GRAPH_FILE,
+        "provider": "CPUExecutionProvider",
+        "session_options": _session_options(),
+    }
+    model = library.SentenceTransformer(str(graph), backend="onnx", model_kwargs=keywords)
+    return lambda texts: model.encode(list(texts), show_progress_bar=False)
+
+
+def _load_fastembed(graph: Path, embedder: Embedder, _texts: Sequence[str]) -> Encode:
+    """Return a function that encodes texts as fastembed does with a custom model, by the mean of its tokens."""
+    library = import_peer("fastembed")
+    description = import_module("fastembed.common.model_description")
+    library.TextEmbedding.add_custom_model(
+        model=graph.name,
+        pooling=description.PoolingType.MEAN,
+        normalization=False,
+        sources=description.ModelSource(hf=graph.name),
+        dim=embedder.width,
+        model_file=GRAPH_FILE,
+    )
+    model = library.TextEmbedding(graph.name, specific_model_path=str(graph), threads=torch.get_num_threads())
+    return lambda texts: np.stack(list(model.embed(list(texts))))
+
+
+def _session_options() -> Any:
+    options = import_peer("onnxruntime").SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    return options
 
 
 RunGraph: TypeAlias = Callable[[dict[str, Any]], Vectors]
@@ -163,3 +198,10 @@ PEERS: Mapping[str, Peer] = {
         tolerance=INT8_TOLERANCE,
     ),
 }
+
+GRAPH_PEERS: Mapping[str, tuple[str, Callable[[Path, Embedder, Sequence[str]], Encode]]] = {
+    "onnxruntime": ("the session alone, on ids made before", _load_session),
+    "sentence-transformers": ("encode() of one text with backend=onnx", _load_sentence_transformers_onnx),
+    "fastembed": ("TextEmbedding with a custom model, one text", _load_fastembed),
+}
+"""By program that encodes one of some texts with an exported graph: what it does, and how it is loaded."""
