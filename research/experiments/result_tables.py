@@ -43,7 +43,7 @@ class Column:
 
 
 def table_columns(table: str) -> dict[str, Column | None]:
-    """Return the columns of a table in their order; None for those that are only published, or the average."""
+    """Return the columns of a table in their order; None if a column is only published or an average."""
     facts = published_table(table)
     if "columns" in facts:
         return {name: Column(**settings) if settings else None for name, settings in facts["columns"].items()}

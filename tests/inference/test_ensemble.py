@@ -147,7 +147,7 @@ def _examples(task: Task, place: Path) -> list:
 def test_models_that_cannot_be_averaged_are_refused(tmp_path: Path) -> None:
     first = model(tmp_path / "first", find_task("mnli"))
     others = {
-        "its tokenizer is not that of": model(
+        "has another tokenizer than": model(
             tmp_path / "a", find_task("mnli"), pieces=(*PIECES[:-2], "book", "film")
         ),
         "reads 12 tokens at once": model(tmp_path / "b", find_task("mnli"), length=12),

@@ -40,7 +40,7 @@ export function Examples<T>({ all, choose }: { all: readonly (readonly [string, 
   );
 }
 
-/** The caption of an example with the model that it was measured on and its source, if the text is that of an example. */
+/** The caption of an example, with its source and the model it was measured on; nothing for other texts. */
 export function Caption({ of }: { of?: { caption: string; source: string } }) {
   return of ? <p class="note">Measured on {chosen.model.name}: {of.caption} <cite>{of.source}</cite></p> : null;
 }

@@ -102,7 +102,7 @@ def load_ensemble(
     for directory, other in zip(directories[1:], others, strict=True):
         problem = ""
         if replace(other.tokenizer, model_max_length=first.tokenizer.model_max_length) != first.tokenizer:
-            problem = "its tokenizer is not that of"
+            problem = "has another tokenizer than"
         elif other.max_seq_length != first.max_seq_length:
             problem = f"reads {other.max_seq_length} tokens at once, unlike"
         elif settings := differences(first.task.reader, other.task.reader):

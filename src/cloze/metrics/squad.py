@@ -83,7 +83,9 @@ def question_type(question: str) -> str:
     ('what', 'how many', 'other')
     """
     match = _QUESTION_WORD.search(question.lower())
-    return "other" if match is None else match[1].replace("much", "many")
+    if match is None:
+        return "other"
+    return "how many" if match[1] == "how much" else match[1]
 
 
 def question_breakdown(

@@ -27,7 +27,7 @@ _MIN_TOKENS_IN_BFLOAT16 = 128
 Where lengths keep changing, making kernels takes longer than the products (records/2026-11-26-vnni).
 """
 _BLOCKS_OF_FULL_ATTENTION = 3
-"""Sequences of at most so many half windows have no fewer products in blocks."""
+"""Blocks save no products in a sequence of at most this many half windows."""
 
 
 def attention(

@@ -202,7 +202,7 @@ def masked_crc32c(data: bytes) -> int:
 
 
 def _cut(data: bytes, start: int, size: int) -> bytes:
-    """Return some bytes, all of which there must be."""
+    """Return `size` bytes; a ValueError if there are fewer."""
     if start + size > len(data):
         raise ValueError("the data are cut off")
     return data[start : start + size]
