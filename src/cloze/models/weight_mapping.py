@@ -239,7 +239,9 @@ def normalize_hugging_face_names(
     """
     # PyTorch Lightning's modules usually hold the model as `model`, which is ModernBERT's own prefix
     wrapper = "" if names.prefix == "model." else "model."
-    external = {_WRAPPERS.sub("", name).removeprefix(wrapper): weight for name, weight in external.items()}
+    unwrapped = {_WRAPPERS.sub("", name).removeprefix(wrapper): weight for name, weight in external.items()}
+    if len(unwrapped) == len(external):  # no two weights of one name
+        external = unwrapped
     is_bare = any(name.startswith("embeddings.") for name in external)
     weights = {}
     for name, weight in external.items():
