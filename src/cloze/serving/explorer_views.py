@@ -100,9 +100,7 @@ def layers(served: ServedModel, request: TokenRequest) -> dict[str, Any]:
             {
                 "steps": {
                     **{
-                        name: _vector(
-                            getattr(layer_attention, name)[:, trace.token].flatten()
-                        )  # of all heads
+                        name: _vector(getattr(layer_attention, name)[:, trace.token].flatten())
                         for name in ("query", "key", "value")
                     },
                     **{step: _vector(vector) for step, vector in steps.items()},

@@ -48,9 +48,8 @@ def _check_number(values: Any) -> Any:
 
 
 def _lower(side: Any) -> Any:
-    return (
-        side.lower() if side in ("Left", "Right") else side
-    )  # generated clients fail with names of both cases
+    # generated clients fail with names of both cases
+    return side.lower() if side in ("Left", "Right") else side
 
 
 BatchLimit = BeforeValidator(_check_number)

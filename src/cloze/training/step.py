@@ -171,9 +171,8 @@ class OptimizerSteps:
             data = self.batches.step_data(share, position, micro_batch_tokens)
             if self.context.device.type != "cuda":
                 return data
-            return replace(
-                data, batches=[pin_memory(batch) for batch in data.batches]
-            )  # copying does not wait
+            # copying pinned memory does not wait
+            return replace(data, batches=[pin_memory(batch) for batch in data.batches])
 
         self._ahead = (position, micro_batch_tokens), self._thread.submit(draw)
 
