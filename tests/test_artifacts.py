@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from cloze import artifacts, file_io
 from cloze.errors import ClozeError, InputError, RunError
+from cloze.file_names import CARD_FILE, MANIFEST
 
 CHECKPOINT = '{"kind": "checkpoint", "format_version": 1, "files": '
 
@@ -23,7 +24,7 @@ CHECKPOINT = '{"kind": "checkpoint", "format_version": 1, "files": '
 def _write(path: Path, *, text: str = "hello", **options: bool) -> None:
     with artifacts.write_directory(path, kind="checkpoint", **options) as directory:
         (directory / "a.txt").write_text(text)
-        (directory / artifacts.CARD_FILE).write_text("as written")
+        (directory / CARD_FILE).write_text("as written")
         (directory / "sub").mkdir()
         (directory / "sub" / "b.bin").write_bytes(bytes(range(256)))
 
@@ -41,7 +42,7 @@ def test_written_directory_verifies_and_its_card_may_be_edited(tmp_path, out):
     assert raw["kind"] == "checkpoint"
     assert len(raw["files"]["a.txt"]["sha256"]) == 64
     assert manifest.files["sub/b.bin"].bytes == 256
-    (out / artifacts.CARD_FILE).write_text("edited")
+    (out / CARD_FILE).write_text("edited")
     artifacts.verify(out)
     assert os.listdir(tmp_path) == ["out"]
 
@@ -208,7 +209,7 @@ def test_flipped_bits_and_truncation_are_detected(tmp_path, data):
     ],
 )
 def test_damaged_manifest_is_an_error(out, damage, message):
-    (out / artifacts.MANIFEST).write_text(damage)
+    (out / MANIFEST).write_text(damage)
     with pytest.raises(InputError, match=message):
         artifacts.verify(out, kind="checkpoint")
 

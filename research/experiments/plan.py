@@ -9,6 +9,7 @@ from cloze import artifacts
 from cloze import config as configuration
 from cloze.data.dataset import dataset_fingerprint
 from cloze.errors import InputError
+from cloze.file_names import MANIFEST
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
 from cloze.progress import format_duration
@@ -144,7 +145,7 @@ def runs_of_seeds(study: Study, runs: Sequence[PlannedRun], seeds: Sequence[int]
 
 def _check_settings(config: PretrainConfig, directory: Path, *, is_new: bool) -> None:
     """Refuse a run with other settings; `is_new`: the initial encoder is made in the study, which may be moved."""
-    file, manifest = directory / artifacts.RUN_CONFIG, Path(config.data) / artifacts.MANIFEST
+    file, manifest = directory / artifacts.RUN_CONFIG, Path(config.data) / MANIFEST
     if not file.exists():
         return
     started = configuration.load(PretrainConfig, file)

@@ -32,12 +32,12 @@ from cloze.file_io import (
     sync_directory,
     sync_file,
 )
+from cloze.file_names import CARD_FILE, MANIFEST
 from cloze.text_encoding import LONE_SURROGATE
 
 FORMAT_VERSION = 1
 KINDS = ("checkpoint", "dataset", "graph", "instances", "record", "teacher outputs", "vocabulary")
 """Kinds of directories."""
-MANIFEST = "manifest.json"
 RUN_CONFIG = "run.toml"
 """A run grows, so it has no manifest; its settings identify it."""
 FIRST_SETTINGS_FILE = f".{RUN_CONFIG}"
@@ -53,8 +53,6 @@ _REMEDIES: dict[str | None, str] = {
     "graph": "Export the model again: cloze export MODEL -o NEW",
 }
 """By expected kind of directory."""
-CARD_FILE = "README.md"
-"""Users edit the card and no answer depends on it, so `verify` skips it."""
 LEARNED_FROM, SCORED_ON = "learned from", "scored on"
 """What a run did with its data, in the table of the card."""
 

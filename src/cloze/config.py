@@ -20,9 +20,9 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from cloze.errors import InputError
-from cloze.file_io import read_file
+from cloze.file_io import read_file, to_json_text
 from cloze.suggestions import MAX_LISTED, check_keywords, did_you_mean, list_names, nearest
-from cloze.text_encoding import CONVERT_FILE, LONE_SURROGATE, to_json_text
+from cloze.text_encoding import CONVERT_FILE, LONE_SURROGATE
 
 Config = TypeVar("Config")
 Value = TypeVar("Value")

@@ -22,6 +22,8 @@ _MAX_LINK_BYTES = 1 << 12
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
 """Errors of disks without symbolic links."""
 _TOKEN = re.compile("[0-9a-f]{16}")
+_UNESCAPED = re.compile("[\x7f-\x9f]")
+"""Characters that a terminal obeys and JSON leaves as they are; it escapes those below the space."""
 
 Json = TypeVar("Json", dict[str, Any], list[Any])
 
@@ -86,6 +88,18 @@ def with_nulls(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [with_nulls(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def to_json_text(value: object) -> str:
+    """Return a JSON value as one line, with its letters as they are and without what a terminal would obey.
+
+    NaN and infinity, which JSON does not have, are null.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        text = json.dumps(with_nulls(value), ensure_ascii=False)
+    return _UNESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def write_text(path: Path, text: str, *, sync: bool = True, make_parents: bool = True) -> None:

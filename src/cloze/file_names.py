@@ -25,3 +25,8 @@ TRAINING_FOLDER = "training"
 GRAPH_FILE = "model.onnx"
 GRAPH_FACTS_FILE = "export.json"
 """What `cloze export` measured, and what answers need to know of a graph."""
+
+CARD_FILE = "README.md"
+"""Users edit the card and no answer depends on it, so `artifacts.verify` skips it."""
+MANIFEST = "manifest.json"
+"""Size and SHA-256 of the files of a directory (`cloze.artifacts`)."""

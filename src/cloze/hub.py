@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from cloze import file_io
-from cloze.artifacts import CARD_FILE, MANIFEST
 from cloze.errors import ClozeError, InputError, RunError
 from cloze.file_names import (
     ADDED_TOKENS_FILE,
+    CARD_FILE,
     CONFIG_FILE,
+    MANIFEST,
     MODULES_FILE,
     SENTENCE_LENGTH_FILE,
     SENTENCE_SETTINGS_FILE,

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 from cloze import artifacts, file_io, hub
 from cloze.arguments import check_path
 from cloze.errors import ClozeError, InputError, RunError
+from cloze.file_names import MANIFEST
 from cloze.optional_dependencies import import_package, require
 
 PathOrUrl: TypeAlias = Path | str
@@ -143,14 +144,14 @@ def upload_directory(directory: Path, url: str, *, overwrite: bool = False) -> N
     """Copy a directory with a manifest to a store; the manifest goes last and marks the copy as complete."""
     names = artifacts.read_manifest(directory).files
     with _store(url, writing=True) as (system, path):
-        files, final = system.find(path), f"{path}/{artifacts.MANIFEST}"
+        files, final = system.find(path), f"{path}/{MANIFEST}"
         _check_destination(files, path, url, overwrite=overwrite)
         if final in files:
             old = _names_in_manifest(system.cat_file(final))
-            for name in (artifacts.MANIFEST, *old):
+            for name in (MANIFEST, *old):
                 if f"{path}/{name}" in files:
                     system.rm_file(f"{path}/{name}")
-        for name in (*names, artifacts.MANIFEST):
+        for name in (*names, MANIFEST):
             system.put_file(str(directory / name), f"{path}/{name}")
 
 
@@ -165,7 +166,7 @@ def _check_destination(files: Collection[str], path: str, url: str, *, overwrite
     """Refuse a destination that holds something else than hidden files or, to overwrite, a complete upload."""
     if path in files:
         raise InputError("is a file, not a directory", where=url, remedy="Choose another name")
-    if f"{path}/{artifacts.MANIFEST}" in files:
+    if f"{path}/{MANIFEST}" in files:
         if not overwrite:
             raise InputError("already exists", where=url, remedy="Choose another name or pass `overwrite`")
     elif not all(_is_hidden(file, path) for file in files):
@@ -227,7 +228,7 @@ def write_directory_to(output: PathOrUrl, *, overwrite: bool = False) -> Iterato
     try:
         upload_directory(staged, url, overwrite=overwrite)
     except RunError as error:
-        remedy = f"Copy it from {staged}, where it is kept, with {artifacts.MANIFEST} last"
+        remedy = f"Copy it from {staged}, where it is kept, with {MANIFEST} last"
         raise RunError(error.what, where=url, remedy=remedy) from error
     shutil.rmtree(staged.parent)
 

@@ -1,11 +1,9 @@
 """Encodings of text: files that are not in UTF-8, with the remedy, and characters that a terminal obeys."""
 
-import json
 import re
 from types import MappingProxyType
 
 from cloze.errors import InputError
-from cloze.file_io import with_nulls
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a pair of code units, which UTF-8 does not have; Python has it for a byte of a name that is not UTF-8."""
@@ -51,19 +49,6 @@ def escape_controls(text: str) -> str:
     'a\\x1b[2Jb'
     """
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
-
-
-def to_json_text(value: object) -> str:
-    """Return a JSON value as one line, with its letters as they are and without what a terminal would obey.
-
-    NaN and infinity, which JSON does not have, are null.
-    """
-    try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        text = json.dumps(with_nulls(value), ensure_ascii=False)
-    # JSON itself escapes those below the space
-    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def refuse_non_text(head: bytes, *, where: object, encoding: str | None = None) -> None:

@@ -16,6 +16,7 @@ from torch import nn
 
 from cloze import artifacts
 from cloze.errors import InputError
+from cloze.file_names import MANIFEST
 from cloze.finetuning import preparation
 from cloze.finetuning.config import DistillationConfig, FinetuneConfig
 from cloze.finetuning.objective import FinetuningObjective
@@ -349,7 +350,7 @@ def test_model_of_another_program_as_teacher(config, build_encoder, tokenizer, t
     task = REVIEWS.with_settings({"labels": ("yes", "no")})
     with artifacts.write_directory(tmp_path / "saved", kind="checkpoint") as directory:
         save_model(directory, task.answer.head(build_encoder()), tokenizer, labels=task.answer.labels)
-    (tmp_path / "saved" / artifacts.MANIFEST).unlink()
+    (tmp_path / "saved" / MANIFEST).unlink()
     config = with_teacher(config, tmp_path / "saved")
     finetune(REVIEWS, config, tmp_path / "run")
     data = prepare(REVIEWS, config).data

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from cloze import artifacts, file_io
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError, RunError
+from cloze.file_names import MANIFEST
 from cloze.model_paths import resolve_checkpoint
 from cloze.progress import SILENT, Bar, Progress
 from cloze.training.checkpoints import (
@@ -500,7 +501,7 @@ def test_run_with_only_damaged_checkpoints_is_not_restarted(copy):
 
 @pytest.mark.protected
 def test_checkpoint_of_another_format_is_refused(copy):
-    manifest = resolve_checkpoint(copy, "latest") / artifacts.MANIFEST
+    manifest = resolve_checkpoint(copy, "latest") / MANIFEST
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"format_version": 2}))
     with pytest.raises(InputError, match="format version 2, this cloze reads 1"):
         newest_checkpoint(copy, SILENT)

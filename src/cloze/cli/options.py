@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
+from cloze.file_io import to_json_text
 from cloze.progress import Progress
-from cloze.text_encoding import escape_controls, to_json_text
+from cloze.text_encoding import escape_controls
 
 
 @dataclass(frozen=True, kw_only=True)

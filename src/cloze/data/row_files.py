@@ -14,10 +14,10 @@ from typing import IO, TYPE_CHECKING, Any
 from cloze.data.reading.compression import COMPRESSED
 from cloze.data.reading.files import JSON_LINES
 from cloze.errors import InputError
+from cloze.file_io import to_json_text
 from cloze.progress import SILENT, Progress
 from cloze.remote_files import PathOrUrl, check_output_file, write_file_to
 from cloze.tables import format_count
-from cloze.text_encoding import to_json_text
 from cloze.tokenization.unicode import replace_lone_surrogates
 
 if TYPE_CHECKING:  # not needed to print predictions

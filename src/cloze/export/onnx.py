@@ -20,7 +20,7 @@ from cloze.choices import GraphPrecision
 from cloze.errors import InputError, RunError, is_out_of_memory
 from cloze.export.graph import INT8_LIMIT, MAX_INT8, OPSET, build_graph, padded_outputs
 from cloze.file_io import cache_directory, read_json, sha256_of_file
-from cloze.file_names import CONFIG_FILE, GRAPH_FACTS_FILE, GRAPH_FILE, TASK_FILE
+from cloze.file_names import CARD_FILE, CONFIG_FILE, GRAPH_FACTS_FILE, GRAPH_FILE, TASK_FILE
 from cloze.hub import model_files
 from cloze.markdown import render_markdown
 from cloze.model_paths import is_graph, resolve_checkpoint
@@ -129,7 +129,7 @@ def export_onnx(
                 line for line in artifacts.read_card(checkpoint).splitlines() if line.startswith(_DATA_ROWS)
             ],
         )
-        (directory / artifacts.CARD_FILE).write_text(card, "utf-8")
+        (directory / CARD_FILE).write_text(card, "utf-8")
     return report
 
 

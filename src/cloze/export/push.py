@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cloze import artifacts
 from cloze.errors import InputError
-from cloze.file_names import TRAINING_FOLDER, WEIGHTS_FILE, WEIGHTS_INDEX_FILE
+from cloze.file_names import CARD_FILE, MANIFEST, TRAINING_FOLDER, WEIGHTS_FILE, WEIGHTS_INDEX_FILE
 from cloze.hub import (
     MAIN,
     MODEL_FILES,
@@ -55,15 +54,15 @@ def upload(checkpoint: Path, target: HubName, *, private: bool, progress: Progre
             raise InputError("exists and is public", where=target, remedy=remedy)
         if target.revision is not None:
             api.create_branch(target.repo, branch=target.revision, exist_ok=True)
-        read = {*MODEL_FILES, WEIGHTS_FILE, WEIGHTS_INDEX_FILE} - {artifacts.CARD_FILE, *files}
+        read = {*MODEL_FILES, WEIGHTS_FILE, WEIGHTS_INDEX_FILE} - {CARD_FILE, *files}
         present = api.model_info(target.repo, revision=target.revision).siblings or ()
         removed = sorted(entry.rfilename for entry in present if entry.rfilename in read)
         visibility = "private " if private else ""
         progress.note(
             f"uploading {checkpoint} to the {visibility}repository {target}: {size / 1e6:,.1f} MB, {', '.join(files)}"
         )
-        if artifacts.CARD_FILE not in files:
-            progress.note(f"warning: {checkpoint} has no card, {artifacts.CARD_FILE}")
+        if CARD_FILE not in files:
+            progress.note(f"warning: {checkpoint} has no card, {CARD_FILE}")
         if removed:
             progress.note(f"removing files of the model that is there: {', '.join(removed)}")
         commit = api.create_commit(
@@ -112,7 +111,7 @@ def find_checkpoint(directory: Path) -> Path:
 def _contents(checkpoint: Path, file: str) -> str | bytes:
     """Return the path of a file, or the manifest without the files of the training state, which are not uploaded."""
     path = checkpoint / file
-    if file != artifacts.MANIFEST:
+    if file != MANIFEST:
         return str(path)
     table = json.loads(path.read_bytes())
     table["files"] = {

@@ -21,6 +21,7 @@ from cloze import artifacts, file_io
 from cloze.choices import Precision
 from cloze.data.batch import Indices
 from cloze.errors import DataWarning, InputError
+from cloze.file_names import CARD_FILE, MANIFEST
 from cloze.finetuning.config import FinetuneConfig, selection_metric
 from cloze.finetuning.data import LabeledData, find_data, hash_files, load_data
 from cloze.finetuning.initial_head import load_trained_head
@@ -281,13 +282,13 @@ def _load_teacher_task(task: Task, directory: Path) -> Task:
 
 def checkpoint_sha256(directory: Path) -> str:
     """Return the SHA-256 of a checkpoint: of its manifest, or of all its files but the card if it has none."""
-    manifest = directory / artifacts.MANIFEST
+    manifest = directory / MANIFEST
     if manifest.is_file():
         artifacts.verify(directory, kind="checkpoint")
         return file_io.sha256_of_file(manifest)
     digest = hashlib.sha256()
     for file in sorted(file for file in directory.iterdir() if file.is_file()):
-        if file.name != artifacts.CARD_FILE:
+        if file.name != CARD_FILE:
             digest.update(f"{file.name}\n{file_io.sha256_of_file(file)}\n".encode())
     return digest.hexdigest()
 

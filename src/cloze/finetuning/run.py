@@ -13,6 +13,7 @@ from cloze import artifacts
 from cloze.artifacts import LEARNED_FROM, SCORED_ON
 from cloze.callbacks import Callback
 from cloze.file_io import write_json
+from cloze.file_names import MANIFEST
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
 from cloze.finetuning.preparation import PreparedData
 from cloze.markdown import code_span
@@ -95,7 +96,7 @@ def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[s
             for parameter in model.output_layer.parameters():
                 parameter /= temperature
         with artifacts.write_directory(best, kind=KIND, overwrite=True) as directory:
-            ignored = shutil.ignore_patterns(artifacts.MANIFEST)
+            ignored = shutil.ignore_patterns(MANIFEST)
             shutil.copytree(best, directory, dirs_exist_ok=True, ignore=ignored)
             save_finetuned(directory, model, prepared.tokenizer, task, max_seq_length=config.max_seq_length)
         predictions = predict_dev(task.answer)

@@ -10,6 +10,7 @@ from cloze import artifacts
 from cloze.choices import InferencePrecision
 from cloze.data.batch import Indices
 from cloze.errors import InputError
+from cloze.file_names import CARD_FILE
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import is_graph, refuse_graph, resolve_checkpoint
 from cloze.models.engine import (
@@ -216,8 +217,8 @@ class Answerer:
         artifacts.check_output_path(path, overwrite=overwrite, inputs=[self.directory])
         with artifacts.write_directory(path, kind=KIND, overwrite=overwrite) as directory:
             self._write(directory)
-            if (card := self.directory / artifacts.CARD_FILE).is_file():
-                copyfile(card, directory / artifacts.CARD_FILE)
+            if (card := self.directory / CARD_FILE).is_file():
+                copyfile(card, directory / CARD_FILE)
 
     def _facts(self) -> list[str]:
         return []

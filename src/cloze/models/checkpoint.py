@@ -20,7 +20,14 @@ from torch import Tensor, nn
 
 from cloze import artifacts, file_io
 from cloze.errors import InputError, RunError
-from cloze.file_names import CONFIG_FILE, TRAINING_FOLDER, VOCAB_FILE, WEIGHTS_FILE, WEIGHTS_INDEX_FILE
+from cloze.file_names import (
+    CONFIG_FILE,
+    MANIFEST,
+    TRAINING_FOLDER,
+    VOCAB_FILE,
+    WEIGHTS_FILE,
+    WEIGHTS_INDEX_FILE,
+)
 from cloze.models.bert import initialize_weights
 from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, build_encoder, get_encoder
@@ -205,7 +212,7 @@ def assign_weights(
 
 def verify_checkpoint(directory: Path) -> None:
     """Verify the files of a model, without the training state, against the manifest if there is one."""
-    if not (directory / artifacts.MANIFEST).exists():
+    if not (directory / MANIFEST).exists():
         return
     listed = artifacts.read_manifest(directory, kind=KIND).files
     names = {name for name in listed if not name.startswith(f"{TRAINING_FOLDER}/")}

@@ -10,11 +10,11 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from cloze import artifacts
 from cloze.choices import GeluForm
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import (
+    CARD_FILE,
     CONFIG_FILE,
     GOOGLE_CONFIG_FILE,
     MODULES_FILE,
@@ -215,9 +215,9 @@ def write_imported(external: ExternalModel, source: Path, directory: Path) -> No
     """
     sentence_encoder = load_sentence_encoder_config(source)
     external.save(directory)
-    card, origin = directory / artifacts.CARD_FILE, name_of_snapshot(source)
-    if (source / artifacts.CARD_FILE).is_file():  # which has the license
-        shutil.copyfile(source / artifacts.CARD_FILE, card)
+    card, origin = directory / CARD_FILE, name_of_snapshot(source)
+    if (source / CARD_FILE).is_file():  # which has the license
+        shutil.copyfile(source / CARD_FILE, card)
     if origin is not None:
         with card.open("a", encoding="utf-8") as stream:
             stream.write(f"\nImported by cloze from `{origin}`.\n")

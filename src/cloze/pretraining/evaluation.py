@@ -10,7 +10,6 @@ from typing import Annotated
 import numpy as np
 import torch
 
-from cloze import artifacts
 from cloze.choices import InferencePrecision
 from cloze.config import Positive, Range, Settings
 from cloze.data.build.corpus import build_dataset
@@ -19,6 +18,7 @@ from cloze.data.instances.instances import DynamicInstances
 from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
+from cloze.file_names import MANIFEST
 from cloze.pretraining.data import TARGETS_BY_ATTENTION, held_out_batches, unigram_nats
 from cloze.pretraining.initial_weights import load_for_pretraining
 from cloze.pretraining.objective import PretrainingObjective
@@ -84,7 +84,7 @@ def evaluate_pretrained(
         what = f"max_seq_length {config.max_seq_length}, the model takes {limit}"
         raise InputError(what, where=checkpoint, remedy=f"Say `max_seq_length={limit}`")
     with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
-        if len(data) == 1 and (Path(data[0]) / artifacts.MANIFEST).is_file():
+        if len(data) == 1 and (Path(data[0]) / MANIFEST).is_file():
             dataset = Dataset.open(Path(data[0]))
             if load_tokenizer(dataset.path).tokens != load_tokenizer(checkpoint).tokens:
                 remedy = "Give the text itself, or build the data set with `vocabulary=MODEL`"

@@ -12,7 +12,7 @@ from cloze.config import read_toml
 from cloze.data.dataset import Dataset, Documents
 from cloze.errors import InputError
 from cloze.file_io import read_json
-from cloze.file_names import CONFIG_FILE, TOKENIZER_FILE, TRAINING_FOLDER, VOCAB_FILE
+from cloze.file_names import CARD_FILE, CONFIG_FILE, MANIFEST, TOKENIZER_FILE, TRAINING_FOLDER, VOCAB_FILE
 from cloze.finetuning.config import FinetuneConfig
 from cloze.finetuning.finetune import TRIALS, TRIALS_FOLDER
 from cloze.finetuning.run import SCORES
@@ -62,7 +62,7 @@ def describe(directory: Path | str) -> Description:
     if (directory / METRICS).is_file() or (directory / RUN_CONFIG).is_file():
         return _describe_run(directory)
     checked = {}
-    if (directory / artifacts.MANIFEST).is_file():
+    if (directory / MANIFEST).is_file():
         kind, checked = artifacts.read_manifest(directory).kind, {str(directory): _verify(directory)}
     elif (directory / CONFIG_FILE).is_file():
         kind = "checkpoint"
@@ -75,7 +75,7 @@ def describe(directory: Path | str) -> Description:
     # a checkpoint that cloze wrote: of a run, bundled, or with its training state
     if not checked and (is_of_run or is_bundled(path) or (path / TRAINING_FOLDER).is_dir()):
         what = f"missing, so that the files of {directory} cannot be verified"
-        raise artifacts.IntegrityError(what, where=directory / artifacts.MANIFEST, remedy="Copy it again")
+        raise artifacts.IntegrityError(what, where=directory / MANIFEST, remedy="Copy it again")
     readers: dict[str, Callable[[Path], dict[str, Any]]] = {
         "checkpoint": _checkpoint_facts,
         GRAPH_KIND: _graph_facts,
@@ -88,7 +88,7 @@ def describe(directory: Path | str) -> Description:
 def _verify(directory: Path, kind: str | None = None) -> int:
     files = artifacts.verify(directory, kind=kind).files.keys()
     verify_shared_weights(directory)
-    return len(files - {artifacts.CARD_FILE})
+    return len(files - {CARD_FILE})
 
 
 def _checkpoint_facts(directory: Path) -> dict[str, Any]:

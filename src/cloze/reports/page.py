@@ -11,8 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from cloze.file_io import write_text
-from cloze.text_encoding import to_json_text
+from cloze.file_io import to_json_text, write_text
 from cloze.tokenization.unicode import replace_lone_surrogates
 
 _DIRECTORY = Path(__file__).parent

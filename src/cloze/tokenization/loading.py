@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from cloze.artifacts import MANIFEST, verify
+from cloze.artifacts import verify
 from cloze.errors import InputError
-from cloze.file_names import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE
+from cloze.file_names import MANIFEST, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE
 from cloze.tokenization.library_tokenizer import LibraryTokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.tokenizer_files import DAMAGED_REMEDY, TokenizerFiles

@@ -24,7 +24,7 @@ from cloze import artifacts, file_io
 from cloze.config import Positive, Range, Settings
 from cloze.data.batch import DataPosition
 from cloze.errors import InputError
-from cloze.file_names import TRAINING_FOLDER
+from cloze.file_names import CARD_FILE, MANIFEST, TRAINING_FOLDER
 from cloze.model_paths import RunLink, follow_link
 from cloze.models.checkpoint import KIND, save_weights
 from cloze.progress import Progress
@@ -37,7 +37,7 @@ _CHECKPOINTS = "checkpoints"
 _NAME = re.compile(r"step-\d+")
 _PASSED_OVER = "damaged-"
 _OPTIMIZER = f"{TRAINING_FOLDER}/optimizer.safetensors"
-_NOT_OF_MODEL = {artifacts.MANIFEST, artifacts.CARD_FILE, TRAINING_FOLDER}
+_NOT_OF_MODEL = {MANIFEST, CARD_FILE, TRAINING_FOLDER}
 """Files of a checkpoint that no program needs for loading it."""
 
 

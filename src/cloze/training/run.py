@@ -20,6 +20,7 @@ import torch
 
 from cloze import artifacts
 from cloze.callbacks import Callback, Callbacks, TensorBoardWriter
+from cloze.file_names import CARD_FILE
 from cloze.progress import Progress, join_values
 from cloze.tables import format_count
 from cloze.training.checkpoints import (
@@ -150,7 +151,7 @@ class TrainingRun:
             (directory / SETTINGS_FILE).parent.mkdir()
             (directory / SETTINGS_FILE).write_text(self.settings, encoding="utf-8")
             card = model_card(self.card, objective.model, path, steps.state)
-            (directory / artifacts.CARD_FILE).write_text(card, encoding="utf-8")
+            (directory / CARD_FILE).write_text(card, encoding="utf-8")
 
         def write_checkpoint() -> None:
             save_checkpoint(

@@ -28,6 +28,7 @@ from cloze.data.build.parts import (
 from cloze.data.build.vocabulary import KIND
 from cloze.data.dataset import Dataset
 from cloze.errors import MISSING, ClozeError, InputError
+from cloze.file_names import MANIFEST
 from cloze.parallel_map import Workers
 from cloze.progress import SILENT, Progress
 from cloze.tokenization.loading import load_wordpiece
@@ -71,7 +72,7 @@ def build_dataset(
             overwrite=overwrite,
             inputs=[vocabulary],
             resume_hint=", add to it with `append`",
-            hint_file=artifacts.MANIFEST,
+            hint_file=MANIFEST,
         )
     with keep_finished_parts(output, plan, progress) as directory:
         tokenizer_path = directory / f"vocabulary-{plan.settings['vocabulary']}"

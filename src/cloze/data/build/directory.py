@@ -15,6 +15,7 @@ from cloze import artifacts, file_io
 from cloze.data.build.input_shards import local_paths
 from cloze.data.build.part_files import STDIN_PREFIX, BuildPlan
 from cloze.errors import InputError, RunError
+from cloze.file_names import MANIFEST
 from cloze.progress import Progress
 from cloze.tables import format_count
 
@@ -102,7 +103,7 @@ def write_output(
 
 def mark_finished(output: Path, plan: BuildPlan, directory: Path) -> None:
     """Record the plan and the manifest of the directory that becomes the output."""
-    manifest = file_io.sha256_of_file(directory / artifacts.MANIFEST)
+    manifest = file_io.sha256_of_file(directory / MANIFEST)
     file_io.write_json(parts_directory(output) / _OUTPUT_FILE, {"plan": plan.hash, "manifest": manifest})
 
 
@@ -110,7 +111,7 @@ def _finished_plan(output: Path) -> str | None:
     """Return the hash of the plan of a finished output, if a kill left its parts; None otherwise."""
     try:
         finished = json.loads((parts_directory(output) / _OUTPUT_FILE).read_text("utf-8"))
-        is_output = finished["manifest"] == file_io.sha256_of_file(output / artifacts.MANIFEST)
+        is_output = finished["manifest"] == file_io.sha256_of_file(output / MANIFEST)
         return str(finished["plan"]) if is_output else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -143,5 +144,5 @@ def _other_build_ended(output: Path) -> RunError:
 
 def modification_time(output: Path) -> int | None:
     """Return when an output was written; None if there is none."""
-    manifest = output / artifacts.MANIFEST
+    manifest = output / MANIFEST
     return manifest.stat().st_mtime_ns if manifest.exists() else None

@@ -22,6 +22,7 @@ from cloze.data.reading.files import STDIN, file_size, is_compressed, open_text
 from cloze.data.reading.formats import FORMATS, detect_format, format_names, read_range, text_format
 from cloze.data.reading.text_layout import guess_text_layout
 from cloze.errors import InputError
+from cloze.file_names import MANIFEST
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, SILENT_BAR, Bar, Progress
 from cloze.remote_files import is_url, list_files, to_path_or_url
@@ -264,7 +265,7 @@ def _walk(path: str, parents: Sequence[tuple[int, int]] = ()) -> Iterator[str]:
     if folder in parents:
         return
     names = sorted(name for name in os.listdir(path) if not name.startswith("."))
-    if artifacts.RUN_CONFIG in names or (artifacts.MANIFEST in names and not _NO_TEXT.isdisjoint(names)):
+    if artifacts.RUN_CONFIG in names or (MANIFEST in names and not _NO_TEXT.isdisjoint(names)):
         what = "a vocabulary, data set, model or run, not text"
         raise InputError(what, where=path, remedy="Name files or folders of text")
     for name in names_in_dataset(path, names) or names:
