@@ -12,9 +12,9 @@ import pytest
 
 from cloze import artifacts
 from cloze.data.build.corpus import build_dataset
-from cloze.data.build.input_shards import ReadingConfig
+from cloze.data.build.input_shards import BuildRun, ReadingConfig
 from cloze.data.build.parts import BuildConfig
-from cloze.data.build.vocabulary import train_vocabulary
+from cloze.data.build.vocabulary import VocabularyConfig, train_vocabulary
 from cloze.errors import InputError, RunError
 from cloze.parallel_map import RayCluster, map_ordered, map_unordered
 from test_parallel_map import _fail
@@ -105,13 +105,20 @@ def test_bytes_are_those_of_one_process_after_a_machine_is_lost(two_machines, tm
     inputs = [tmp_path / "text-*.txt"]
     reading = ReadingConfig(text_format="files", shard_bytes=1000)
     for name, workers in (("local", 1), ("cluster", RayCluster())):
-        train_vocabulary(inputs, tmp_path / f"vocab-{name}", reading=reading, size=45, workers=workers)
+        train_vocabulary(
+            inputs,
+            tmp_path / f"vocab-{name}",
+            VocabularyConfig(reading=reading, size=45),
+            BuildRun(workers=workers),
+        )
     config = BuildConfig(reading=reading, splitter=f"{Path(__file__).stem}:{split_slowly.__name__}")
     build_dataset(inputs, tmp_path / "vocab-local", tmp_path / "data-local", config)
     done_before: list[int] = []
     loss = Thread(target=_kill_a_machine, args=(two_machines, tmp_path / "data-cluster.parts", done_before))
     loss.start()
-    build_dataset(inputs, tmp_path / "vocab-local", tmp_path / "data-cluster", config, workers=RayCluster())
+    build_dataset(
+        inputs, tmp_path / "vocab-local", tmp_path / "data-cluster", config, BuildRun(workers=RayCluster())
+    )
     loss.join()
     assert 3 <= done_before[0] < len(list((tmp_path / "data-local").glob("*.arrow"))) - 2
     for kind in ("vocab", "data"):

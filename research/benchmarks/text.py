@@ -32,9 +32,9 @@ from cloze.api.vocabularies import load_tokenizer
 from cloze.cli.options import Flag
 from cloze.data.build.cleaning import STEPS, CleaningConfig
 from cloze.data.build.corpus import build_dataset
-from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
+from cloze.data.build.input_shards import BuildRun, ReadingConfig, plan_input_shards, read_documents
 from cloze.data.build.parts import BuildConfig
-from cloze.data.build.vocabulary import train_vocabulary
+from cloze.data.build.vocabulary import VocabularyConfig, train_vocabulary
 from cloze.data.dataset import Dataset, Documents
 from cloze.data.reading.documents import Document
 from cloze.errors import InputError
@@ -94,7 +94,12 @@ class Excerpt:
             tokenizer.save(directory)
             return directory, f"vocabulary: {tokenizer.vocab_size:,} tokens of {source}"
         try:
-            tokenizer = train_vocabulary([self.file], directory, size=_TRAINED_VOCAB_SIZE, progress=progress)
+            tokenizer = train_vocabulary(
+                [self.file],
+                directory,
+                VocabularyConfig(size=_TRAINED_VOCAB_SIZE),
+                BuildRun(progress=progress),
+            )
         except InputError as error:
             raise InputError(error.what, where="--vocab", remedy="Give a vocabulary, or more text") from error
         size = f"{tokenizer.vocab_size:,} tokens"
@@ -258,7 +263,7 @@ class TrainVocabulary(TextBenchmark):
 
 
 def _train(text: Excerpt, size: int, output: Path) -> None:
-    train_vocabulary([text.file], output, reading=text.reading, size=size)
+    train_vocabulary([text.file], output, VocabularyConfig(reading=text.reading, size=size))
 
 
 def _train_peer(text: Excerpt, size: int, output: Path) -> None:

@@ -37,7 +37,7 @@ ModelPrecision: TypeAlias = Annotated[
     ),
 ]
 Overwrite: TypeAlias = Annotated[bool, Option("replace existing output.", default=False)]
-ShowProgress: TypeAlias = Annotated[bool | Progress, Option("True shows progress.")]
+ShowProgress: TypeAlias = Annotated[bool | Progress, Option("True shows progress.", default=False)]
 CsvSafe: TypeAlias = Annotated[
     bool,
     Option(

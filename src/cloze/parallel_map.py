@@ -131,7 +131,9 @@ Workers: TypeAlias = int | RayCluster
 """Number of processes on this machine, where 1 is the current process; or a cluster."""
 AnyWorkers: TypeAlias = Annotated[
     int | Literal["auto", "ray"] | RayCluster,
-    Option("number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS."),
+    Option(
+        "number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.", "auto"
+    ),
 ]
 """What public functions take: "auto" is every core for the command line, which may start its process again, and this
 process in Python; "ray" is the cluster at RAY_ADDRESS."""

@@ -11,7 +11,7 @@ import pytest
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig
-from cloze.data.build.vocabulary import train_vocabulary
+from cloze.data.build.vocabulary import VocabularyConfig, train_vocabulary
 from cloze.pretraining.config import PretrainConfig
 from helpers import make_once, resolve_pretraining, write_novel
 from runs import pretrain
@@ -61,7 +61,7 @@ def novel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def dataset(novel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(directory: Path) -> None:
-        train_vocabulary([novel], directory / "vocab", size=700)
+        train_vocabulary([novel], directory / "vocab", VocabularyConfig(size=700))
         config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.1)
         build_dataset([novel], directory / "vocab", directory / "dataset", config)
 

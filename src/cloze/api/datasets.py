@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from cloze import artifacts
-from cloze.api.texts import Inputs, open_text
+from cloze.api.texts import BuildOptions, Inputs, ProcessingOptions, build_run, open_text
 from cloze.errors import DataWarning, InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.options import Overwrite, ReadingOptions, ShowProgress
-from cloze.parallel_map import AnyWorkers, resolve_workers
 from cloze.progress import Progress, resolve_progress
 from cloze.remote_files import is_url, write_directory_to
 from cloze.signatures import checks_arguments
@@ -33,10 +32,7 @@ def build_dataset(
     segmenter: str | None = None,
     validation_fraction: float | None = None,
     append: bool = False,
-    workers: AnyWorkers = "auto",
-    overwrite: Overwrite = False,
-    progress: ShowProgress = False,
-    **options: Unpack[ReadingOptions],
+    **options: Unpack[BuildOptions],
 ) -> "BuildSummary":
     """Tokenize text into a data set on disk.
 
@@ -68,7 +64,7 @@ def build_dataset(
         raise InputError("append needs a local or shared directory", where=output)
     with (
         open_text(inputs, texts, options) as (files, reading),
-        write_directory_to(output, overwrite=overwrite) as directory,
+        write_directory_to(output, overwrite=options["overwrite"]) as directory,
     ):
         config = BuildConfig(
             reading=reading,
@@ -77,18 +73,9 @@ def build_dataset(
             segmenter=segmenter,
             validation_fraction=validation_fraction,
         )
-        shown = resolve_progress(progress)
-        summary = build.build_dataset(
-            files,
-            tokenizer,
-            directory,
-            config,
-            append=append,
-            workers=resolve_workers(workers),
-            overwrite=overwrite,
-            progress=shown,
-        )
-        _warn_of_dataset(directory, shown)
+        run = build_run(options, overwrite=options["overwrite"])
+        summary = build.build_dataset(files, tokenizer, directory, config, run, append=append)
+        _warn_of_dataset(directory, run.progress)
         return summary
 
 
@@ -163,10 +150,7 @@ def preview_inputs(inputs: Inputs, **options: Unpack[ReadingOptions]) -> "InputP
 @checks_arguments()
 def check_inputs(
     inputs: Inputs,
-    *,
-    workers: AnyWorkers = "auto",
-    progress: ShowProgress = False,
-    **options: Unpack[ReadingOptions],
+    **options: Unpack[ProcessingOptions],
 ) -> "InputSummary":
     """Read all input, report the first error, and write nothing.
 
@@ -175,10 +159,10 @@ def check_inputs(
     """
     from cloze.data.build.input_shards import check_documents, plan_input_shards
 
-    shown = resolve_progress(progress)
+    run = build_run(options)
     with open_text(inputs, None, options) as (files, reading):
-        shards = plan_input_shards(files, reading, progress=shown)
-        return check_documents(shards, reading.cleaning, workers=resolve_workers(workers), progress=shown)
+        shards = plan_input_shards(files, reading, progress=run.progress)
+        return check_documents(shards, reading.cleaning, run)
 
 
 def _warn_of_dataset(directory: Path, progress: Progress) -> None:

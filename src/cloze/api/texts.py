@@ -10,13 +10,39 @@ from typing import TYPE_CHECKING, Any
 from cloze import file_io
 from cloze.arguments import check_paths
 from cloze.errors import InputError
-from cloze.options import ReadingOptions
+from cloze.options import Overwrite, ReadingOptions, ShowProgress
+from cloze.parallel_map import AnyWorkers, resolve_workers
+from cloze.progress import resolve_progress
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.data.build.input_shards import ReadingConfig
+    from cloze.data.build.input_shards import BuildRun, ReadingConfig
 
 Inputs = str | Path | Iterable[str | Path]
 """One or several files, folders, globs, URLs, or - for stdin."""
+
+
+class ProcessingOptions(ReadingOptions, total=False):
+    """How text is read, and by how many processes."""
+
+    workers: AnyWorkers
+    progress: ShowProgress
+
+
+class BuildOptions(ProcessingOptions, total=False):
+    """How an output is built from text."""
+
+    overwrite: Overwrite
+
+
+def build_run(options: ProcessingOptions, *, overwrite: bool = False) -> "BuildRun":
+    """Return how a build runs."""
+    from cloze.data.build.input_shards import BuildRun
+
+    return BuildRun(
+        workers=resolve_workers(options["workers"]),
+        overwrite=overwrite,
+        progress=resolve_progress(options["progress"]),
+    )
 
 
 @contextmanager

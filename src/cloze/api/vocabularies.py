@@ -6,13 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from cloze import artifacts
-from cloze.api.texts import Inputs, open_text
+from cloze.api.texts import BuildOptions, Inputs, ProcessingOptions, build_run, open_text
 from cloze.arguments import check_paths, check_texts
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
-from cloze.options import Overwrite, ReadingOptions, ShowProgress
-from cloze.parallel_map import AnyWorkers, resolve_workers
-from cloze.progress import resolve_progress
 from cloze.remote_files import write_directory_to
 from cloze.results import Result
 from cloze.signatures import checks_arguments
@@ -52,10 +49,7 @@ def train_vocabulary(
     cased: bool = False,
     keep_accents: bool = False,
     max_word_chars: int = 100,
-    workers: AnyWorkers = "auto",
-    overwrite: Overwrite = False,
-    progress: ShowProgress = False,
-    **options: Unpack[ReadingOptions],
+    **options: Unpack[BuildOptions],
 ) -> "Tokenizer":
     """Train a WordPiece vocabulary on text.
 
@@ -81,19 +75,17 @@ def train_vocabulary(
 
     with (
         open_text(inputs, texts, options) as (files, reading),
-        write_directory_to(output, overwrite=overwrite) as directory,
+        write_directory_to(output, overwrite=options["overwrite"]) as directory,
     ):
-        return vocabulary.train_vocabulary(
-            files,
-            directory,
+        config = vocabulary.VocabularyConfig(
             reading=reading,
             size=size,
             lowercase=not cased,
             keep_accents=keep_accents,
             max_word_chars=max_word_chars,
-            workers=resolve_workers(workers),
-            overwrite=overwrite,
-            progress=resolve_progress(progress),
+        )
+        return vocabulary.train_vocabulary(
+            files, directory, config, build_run(options, overwrite=options["overwrite"])
         )
 
 
@@ -106,10 +98,7 @@ def extend_vocabulary(
     words: str | Path | Sequence[str] | None = None,
     number: int | None = None,
     texts: Any = None,
-    workers: AnyWorkers = "auto",
-    overwrite: Overwrite = False,
-    progress: ShowProgress = False,
-    **options: Unpack[ReadingOptions],
+    **options: Unpack[BuildOptions],
 ) -> "Extension":
     """Add words to a vocabulary: first in its [unused] tokens, then at its end.
 
@@ -132,27 +121,25 @@ def extend_vocabulary(
     source, target = resolve_checkpoint(vocabulary, files="tokenizer"), Path(output)
     words = Path(words) if isinstance(words, str) else words
     counts: Mapping[str, int] = {}
-    accents, shown = AccentCounts(), resolve_progress(progress)
+    accents, run = AccentCounts(), build_run(options, overwrite=options["overwrite"])
     with open_text(inputs, texts, options) as (files, reading):
         read = [source, *([words] if isinstance(words, Path) else []), *local_paths(files)]
-        artifacts.check_output_path(target, overwrite=overwrite, inputs=read)
+        artifacts.check_output_path(target, overwrite=run.overwrite, inputs=read)
         if (words is None) == (number is None):
             remedy = "Give words, or how many to add"
             raise InputError("one of `words` and `number` is needed", remedy=remedy)
         tokenizer = load_wordpiece(source)
         if files:
-            (counts,), accents = count_input_words(
-                files, [tokenizer], reading=reading, workers=resolve_workers(workers), progress=shown
-            )
+            (counts,), accents = count_input_words(files, [tokenizer], reading, run)
     if words is not None:
         wanted, accents = read_words(words, tokenizer)
     elif number is not None:
         wanted = most_frequent_words(counts, tokenizer, number)
     remedy = "The model reads its text so; cloze vocab --keep-accents or --cased learns a vocabulary that keeps them"
     for line in accents.describe(remedy):
-        shown.note(line)
+        run.progress.note(line)
     extended, extension = add_words(tokenizer, wanted, counts)
-    with artifacts.write_directory(target, kind=KIND, overwrite=overwrite) as directory:
+    with artifacts.write_directory(target, kind=KIND, overwrite=run.overwrite) as directory:
         extended.save(directory)
     return extension
 
@@ -177,9 +164,7 @@ def inspect_vocabulary(
     text: Sequence[str] = (),
     beside: Sequence[str | Path] = (),
     texts: Any = None,
-    workers: AnyWorkers = "auto",
-    progress: ShowProgress = False,
-    **options: Unpack[ReadingOptions],
+    **options: Unpack[ProcessingOptions],
 ) -> list[InspectedVocabulary]:
     """Show what is in a vocabulary and how it splits text.
 
@@ -210,10 +195,7 @@ def inspect_vocabulary(
     counts: Sequence[Mapping[str, int]] = [{}] * len(tokenizers)
     with open_text(inputs, texts, options) as (files, reading):
         if files:
-            shown = resolve_progress(progress)
-            counts, _ = count_input_words(
-                files, tokenizers, reading=reading, workers=resolve_workers(workers), progress=shown
-            )
+            counts, _ = count_input_words(files, tokenizers, reading, build_run(options))
     return [
         InspectedVocabulary(
             str(directory),

@@ -13,6 +13,7 @@ import torch
 from cloze.choices import InferencePrecision
 from cloze.config import Positive, Range, Settings
 from cloze.data.build.corpus import build_dataset
+from cloze.data.build.input_shards import BuildRun
 from cloze.data.dataset import KIND, Dataset
 from cloze.data.instances.instances import DynamicInstances
 from cloze.data.instances.masking import MaskingConfig
@@ -95,7 +96,8 @@ def evaluate_pretrained(
                 remedy = "Give the text itself: then all of it is used"
                 raise InputError(what, where=dataset.path, remedy=remedy)
         else:
-            build_dataset(data, checkpoint, Path(directory) / KIND, progress=progress)
+            run = BuildRun(progress=progress)
+            build_dataset(data, checkpoint, Path(directory) / KIND, run=run)
             dataset = Dataset.open(Path(directory) / KIND, verify=False)
             documents = dataset.documents
         tokenizer = load_tokenizer(dataset.path)

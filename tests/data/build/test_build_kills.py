@@ -16,7 +16,7 @@ import pytest
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig
-from cloze.data.build.vocabulary import train_vocabulary
+from cloze.data.build.vocabulary import VocabularyConfig, train_vocabulary
 from helpers import read_all_files, write_novel
 
 pytestmark = [
@@ -35,16 +35,16 @@ import sys
 from pathlib import Path
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.parts import BuildConfig
-from cloze.data.build.input_shards import ReadingConfig
-from cloze.data.build.vocabulary import train_vocabulary
+from cloze.data.build.input_shards import BuildRun, ReadingConfig
+from cloze.data.build.vocabulary import VocabularyConfig, train_vocabulary
 
 if __name__ == "__main__":
     verb, shard_bytes, part_characters, size, texts, vocabulary, output = sys.argv[1:]
     reading = ReadingConfig(shard_bytes=int(shard_bytes), part_characters=int(part_characters))
     if verb == "corpus":
-        build_dataset([texts], Path(vocabulary), Path(output), BuildConfig(reading=reading), workers=2)
+        build_dataset([texts], Path(vocabulary), Path(output), BuildConfig(reading=reading), BuildRun(workers=2))
     else:
-        train_vocabulary([texts], Path(output), reading=reading, size=int(size), workers=2)
+        train_vocabulary([texts], Path(output), VocabularyConfig(reading=reading, size=int(size)), BuildRun(workers=2))
 """
 
 
@@ -117,7 +117,7 @@ def assert_build_survives_kills(
     (directory / "builder.py").write_text(BUILDER)
     vocabulary = directory / "vocabulary"
     reading = ReadingConfig(shard_bytes=shard_bytes, part_characters=part_characters)
-    train_vocabulary([texts], vocabulary, reading=reading, size=SIZE)
+    train_vocabulary([texts], vocabulary, VocabularyConfig(reading=reading, size=SIZE))
     expected = read_all_files(vocabulary)
     if verb == "corpus":
         build_dataset([texts], vocabulary, directory / "expected", BuildConfig(reading=reading))

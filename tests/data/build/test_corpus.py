@@ -16,9 +16,9 @@ from cloze.data.build import corpus as build
 from cloze.data.build import parts
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.finalize import read_summary
-from cloze.data.build.input_shards import ReadingConfig
+from cloze.data.build.input_shards import BuildRun, ReadingConfig
 from cloze.data.build.parts import BuildConfig, BuildSummary, cached_tokenizer
-from cloze.data.build.vocabulary import count_input_words, train_vocabulary
+from cloze.data.build.vocabulary import VocabularyConfig, count_input_words, train_vocabulary
 from cloze.data.dataset import Dataset
 from cloze.data.shards import write_shard
 from cloze.errors import InputError, RunError
@@ -86,7 +86,7 @@ def test_bytes_do_not_depend_on_workers(tmp_path, vocabulary, text, workers):
     for file in inputs[1:]:
         file.write_text(f"{PARAGRAPH} the.\n\n{PARAGRAPH}\n" + text.read_text())
     build_dataset(inputs, vocabulary, tmp_path / "one", SMALL_SHARDS)
-    build_dataset(inputs, vocabulary, tmp_path / "other", SMALL_SHARDS, workers=workers)
+    build_dataset(inputs, vocabulary, tmp_path / "other", SMALL_SHARDS, BuildRun(workers=workers))
     expected = read_all_files(tmp_path / "one")
     assert read_all_files(tmp_path / "other") == expected
     assert len([name for name in expected if name.endswith(".arrow")]) > 5
@@ -121,7 +121,7 @@ def test_documents_of_any_length_are_held_out_without_pairs(tmp_path, vocabulary
 
 def test_notes_report_text_that_was_left_out(tmp_path, vocabulary, capsys):
     (tmp_path / "text").write_text("the zebra\n\n\u200d\n\nthe cat\nsat")
-    build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", progress=Progress())
+    build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", run=BuildRun(progress=Progress()))
     notes = capsys.readouterr().err
     assert "1 document of one sentence" in notes
     assert "left out 1 document without any token" in notes
@@ -136,7 +136,9 @@ def test_short_documents_are_named_where_no_other_documents_are_left(tmp_path, v
         lambda: build_dataset(
             [tmp_path / "text"], vocabulary, tmp_path / "data", BuildConfig(reading=reading)
         ),
-        lambda: train_vocabulary([tmp_path / "text"], tmp_path / "learned", reading=reading, size=300),
+        lambda: train_vocabulary(
+            [tmp_path / "text"], tmp_path / "learned", VocabularyConfig(reading=reading, size=300)
+        ),
         lambda: count_input_words([tmp_path / "text"], tokenizers, reading=reading),
     ):
         with pytest.raises(InputError, match="no document has 5 words, of 2 in it") as error:
@@ -157,7 +159,7 @@ def test_bad_text_leaves_nothing_behind(tmp_path, vocabulary, workers):
     (tmp_path / "text").write_bytes(b"the cat\n" * 10 + b"\xff")
     before = set(tmp_path.iterdir())
     with pytest.raises(InputError, match="text:11: not UTF-8"):
-        build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", workers=workers)
+        build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", run=BuildRun(workers=workers))
     assert set(tmp_path.iterdir()) == before
 
 
@@ -193,7 +195,7 @@ def test_an_existing_data_set_needs_overwrite(tmp_path, vocabulary, text):
     with pytest.raises(InputError, match="already exists"):
         build_dataset([text], other, tmp_path / "data")
     assert read_all_files(tmp_path / "data") == before
-    build_dataset([text], other, tmp_path / "data", overwrite=True)
+    build_dataset([text], other, tmp_path / "data", run=BuildRun(overwrite=True))
     build_dataset([text], other, tmp_path / "expected")
     assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "expected")
 
@@ -250,7 +252,7 @@ def test_inputs_in_the_output_are_refused(tmp_path, vocabulary, text):
     message = r"data.*: is an input, and would be replaced"
     for inputs, vocab in (([data / "*.txt"], vocabulary), ([vocabulary / "vocab.txt"], data)):
         with pytest.raises(InputError, match=message):
-            build_dataset(inputs, vocab, data, overwrite=True)
+            build_dataset(inputs, vocab, data, run=BuildRun(overwrite=True))
     with pytest.raises(InputError, match=message):
         build_dataset([data / "*.txt"], vocabulary, data, append=True)
     assert read_all_files(data) == before
@@ -297,7 +299,7 @@ def test_the_slower_of_two_builds_names_the_other(tmp_path, vocabulary, text, at
     with pytest.raises(
         RunError, match=r"data: another build of it ended while this one was running, .* complete"
     ):
-        build_dataset([text], vocabulary, output, progress=progress)
+        build_dataset([text], vocabulary, output, run=BuildRun(progress=progress))
     assert read_summary(output).documents == 40
     assert not (tmp_path / "data.parts").exists()
 
@@ -307,8 +309,8 @@ def test_a_replaced_data_set_that_cannot_be_deleted_is_named(tmp_path, vocabular
     build_dataset([text], vocabulary, output, BuildConfig(reading=ReadingConfig(limit=20)))
     monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
     with pytest.raises(RunError, match=rf"the directory that {output} has replaced cannot be deleted"):
-        build_dataset([text], vocabulary, output, overwrite=True)
+        build_dataset([text], vocabulary, output, run=BuildRun(overwrite=True))
     assert read_summary(output).documents == 40
     monkeypatch.undo()
-    build_dataset([text], vocabulary, output, overwrite=True)
+    build_dataset([text], vocabulary, output, run=BuildRun(overwrite=True))
     assert not (tmp_path / "data.parts").exists()

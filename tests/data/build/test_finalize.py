@@ -15,7 +15,7 @@ from cloze.data.build import directory as build_directory
 from cloze.data.build.cleaning import CleaningConfig
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.finalize import read_summary
-from cloze.data.build.input_shards import ReadingConfig
+from cloze.data.build.input_shards import BuildRun, ReadingConfig
 from cloze.data.build.parts import BuildConfig, BuildSummary
 from cloze.data.dataset import Dataset, DatasetInfo, choose_held_out_threshold
 from cloze.errors import InputError, RunError
@@ -65,7 +65,7 @@ def test_duplicate_documents_are_dropped(tmp_path, vocabulary, config, capsys):
     )
     once = write(tmp_path / "once", document(1), document(2, 3), document(4))
     expected = build_dataset([once], vocabulary, tmp_path / "expected", config)
-    summary = build_dataset([text], vocabulary, tmp_path / "data", config, progress=Progress())
+    summary = build_dataset([text], vocabulary, tmp_path / "data", config, BuildRun(progress=Progress()))
     assert rows(tmp_path / "data") == rows(tmp_path / "expected")
     assert (summary.documents, summary.sentences, summary.tokens) == (3, expected.sentences, expected.tokens)
     repeats = summary.duplicate_documents

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from cloze.data.build.cleaning import CleaningConfig
 from cloze.data.build.input_shards import (
+    BuildRun,
     InputShard,
     ReadingConfig,
     check_documents,
@@ -162,19 +163,21 @@ def test_counts_and_the_first_error_do_not_depend_on_the_workers(tmp_path, worke
     (tmp_path / "a.jsonl").write_text(ROW * 500 + '{"text": "Short."}\n')
     input_shards = plan_input_shards([tmp_path], SMALL)
     assert len(input_shards) > 20
-    found = check_documents(input_shards, CleaningConfig(), workers=workers)
+    found = check_documents(input_shards, CleaningConfig(), BuildRun(workers=workers))
     assert (found.documents, found.lines, found.characters) == (500, 1000, 500 * 42)
     assert (found.cleaning.control.documents, found.cleaning.short_documents.documents) == (500, 1)
     (tmp_path / "a.jsonl").write_text("".join((ROW * 90, "not JSON\n") * 5))
     (tmp_path / "b.jsonl").write_text("nor this\n")
     with pytest.raises(InputError, match=r"a.jsonl:91: not JSON"):
-        check_documents(plan_input_shards([tmp_path], SMALL), CleaningConfig(), workers=workers)
+        check_documents(plan_input_shards([tmp_path], SMALL), CleaningConfig(), BuildRun(workers=workers))
 
 
 @pytest.mark.parametrize(("content", "documents"), [(ROW * 9, 9), ("\n\n", 0)])
 def test_stdin_is_checked_by_the_main_process_and_may_be_empty(monkeypatch, capsys, content, documents):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
-    found = check_documents(plan_input_shards(["-"], SMALL), CleaningConfig(), workers=2, progress=Progress())
+    found = check_documents(
+        plan_input_shards(["-"], SMALL), CleaningConfig(), BuildRun(workers=2, progress=Progress())
+    )
     assert found.documents == documents
     assert "reading: 0 bytes" in capsys.readouterr().err
 

@@ -16,7 +16,7 @@ from cloze.data.build.directory import (
     keep_finished_parts,
     parts_directory,
 )
-from cloze.data.build.input_shards import ReadingConfig, plan_input_shards
+from cloze.data.build.input_shards import BuildRun, ReadingConfig, plan_input_shards
 from cloze.data.build.part_files import BuildPlan, list_parts, read_record
 from cloze.data.reading.documents import Document
 from cloze.errors import InputError, RunError
@@ -66,8 +66,8 @@ def make_parts(
     made: list[str] = []
     make = partial(write, made=made, **settings)
     directory.mkdir(exist_ok=True)
-    options = {"label": "", "counts": ("documents",)}
-    parts = part_files.make_parts(directory, plan, make, workers=workers, progress=progress, **options)
+    run = BuildRun(workers=workers, progress=progress)
+    parts = part_files.make_parts(directory, plan, make, label="", counts=("documents",), run=run)
     assert parts == list_parts(directory, plan)
     return made
 

@@ -14,8 +14,8 @@ from tokenizers import normalizers
 from cloze import artifacts
 from cloze.data.build import vocabulary
 from cloze.data.build.accents import AccentCounts, strip_accents
-from cloze.data.build.input_shards import ReadingConfig
-from cloze.data.build.vocabulary import train_vocabulary
+from cloze.data.build.input_shards import BuildRun, ReadingConfig
+from cloze.data.build.vocabulary import VocabularyConfig, train_vocabulary
 from cloze.errors import InputError
 from cloze.progress import Progress
 from cloze.tokenization.loading import load_tokenizer
@@ -36,17 +36,21 @@ def text(tmp_path: Path) -> Path:
     return tmp_path / "text.txt"
 
 
+def learn(text: Path, output: Path, run: BuildRun = BuildRun(), **settings: Any) -> Tokenizer:
+    return train_vocabulary([text], output, VocabularyConfig(**settings), run)
+
+
 @pytest.mark.slow
 def test_bytes_do_not_depend_on_the_workers(tmp_path, text):
     for workers in (1, 2):
-        train_vocabulary([text], tmp_path / f"{workers}", reading=SMALL_PARTS, size=300, workers=workers)
+        learn(text, tmp_path / f"{workers}", BuildRun(workers=workers), reading=SMALL_PARTS, size=300)
     one, two = ({f.name: f.read_bytes() for f in (tmp_path / w).iterdir()} for w in "12")
     assert one == two
     assert set(one) == {"vocab.txt", "tokenizer.json", "tokenizer_config.json", "manifest.json"}
 
 
 def test_a_vocabulary_directory_verifies_and_loads(tmp_path, text):
-    learned = train_vocabulary([text], tmp_path / "v", size=300)
+    learned = learn(text, tmp_path / "v", size=300)
     artifacts.verify(tmp_path / "v", kind="vocabulary")
     loaded = load_tokenizer(tmp_path / "v")
     assert loaded.tokens == learned.tokens
@@ -55,14 +59,14 @@ def test_a_vocabulary_directory_verifies_and_loads(tmp_path, text):
 
 
 def test_an_input_that_would_be_replaced_is_refused(tmp_path, text):
-    train_vocabulary([text], tmp_path / "v", size=300)
+    learn(text, tmp_path / "v", size=300)
     text.rename(tmp_path / "v" / "text.txt")
     with pytest.raises(InputError, match=r"text.txt: is an input, and would be replaced"):
-        train_vocabulary([tmp_path / "v/text.txt"], tmp_path / "v", size=200, overwrite=True)
+        learn(tmp_path / "v/text.txt", tmp_path / "v", BuildRun(overwrite=True), size=200)
 
 
 def test_counting_resumes_and_serves_other_sizes(tmp_path, text, monkeypatch):
-    expected = train_vocabulary([text], tmp_path / "expected", reading=SMALL_PARTS, size=200)
+    expected = learn(text, tmp_path / "expected", reading=SMALL_PARTS, size=200)
     counted = []
 
     def count(lines: Iterable[str], **settings: Any) -> "Counter[str]":
@@ -74,37 +78,37 @@ def test_counting_resumes_and_serves_other_sizes(tmp_path, text, monkeypatch):
 
     monkeypatch.setattr(vocabulary, "count_words", count)
     with pytest.raises(KeyboardInterrupt):
-        train_vocabulary([text], tmp_path / "v", reading=SMALL_PARTS, size=200)
+        learn(text, tmp_path / "v", reading=SMALL_PARTS, size=200)
     with pytest.raises(InputError, match="tokens or fewer"):
-        train_vocabulary([text], tmp_path / "v", reading=SMALL_PARTS, size=4000)
+        learn(text, tmp_path / "v", reading=SMALL_PARTS, size=4000)
     assert counted.count("a part") > 4
     monkeypatch.setattr(vocabulary, "count_words", None)
-    assert train_vocabulary([text], tmp_path / "v", reading=SMALL_PARTS, size=200).tokens == expected.tokens
+    assert learn(text, tmp_path / "v", reading=SMALL_PARTS, size=200).tokens == expected.tokens
     assert not (tmp_path / "v.parts").exists()
 
 
 def test_merged_counts_do_not_change_the_vocabulary(tmp_path, text, monkeypatch):
     reading = ReadingConfig(part_characters=1_000)
-    expected = train_vocabulary([text], tmp_path / "all", reading=reading, size=200)
+    expected = learn(text, tmp_path / "all", reading=reading, size=200)
     monkeypatch.setattr(vocabulary, "_MERGE_ROWS", 10)
-    assert train_vocabulary([text], tmp_path / "few", reading=reading, size=200).tokens == expected.tokens
+    assert learn(text, tmp_path / "few", reading=reading, size=200).tokens == expected.tokens
 
 
 def test_nothing_is_written_on_an_error(tmp_path, text):
     (tmp_path / "empty").write_text("\n")
     with pytest.raises(InputError, match="empty: no text in it"):
-        train_vocabulary([tmp_path / "empty"], tmp_path / "v", size=300)
+        learn(tmp_path / "empty", tmp_path / "v", size=300)
     with pytest.raises(InputError, match="tokens or fewer"):
-        train_vocabulary([text], tmp_path / "v", size=4000)
+        learn(text, tmp_path / "v", size=4000)
     (tmp_path / "v").mkdir()
     (tmp_path / "v" / "mine").write_text("precious")
     with pytest.raises(InputError, match="already exists"):
-        train_vocabulary([text], tmp_path / "v", size=300)
+        learn(text, tmp_path / "v", size=300)
     assert (tmp_path / "v" / "mine").read_text() == "precious"
 
 
 def test_a_damaged_vocabulary_is_refused(tmp_path, text):
-    train_vocabulary([text], tmp_path / "v", size=300)
+    learn(text, tmp_path / "v", size=300)
     file = tmp_path / "v/tokenizer.json"
     file.write_text(file.read_text() + " ")
     with pytest.raises(InputError, match=r"tokenizer\.json: .*, [\d,]+ in the manifest"):
@@ -128,12 +132,12 @@ MARKS = {
 }
 
 
-def learn(text: Path, output: Path, **settings: Any) -> Tokenizer:
+def learn_most(text: Path, output: Path, **settings: Any) -> Tokenizer:
     """Learn a vocabulary of a size that the text has enough tokens for."""
     size = 60
     while True:
         try:
-            return train_vocabulary([text], output, size=size, progress=Progress(), **settings)
+            return learn(text, output, BuildRun(progress=Progress()), size=size, **settings)
         except InputError as error:
             size = int(re.search(r"Use (?:at least )?(\d+)", str(error))[1])
 
@@ -142,14 +146,14 @@ def learn(text: Path, output: Path, **settings: Any) -> Tokenizer:
 def test_letters_that_lower_casing_changes_are_named_and_the_remedies_keep_them(tmp_path, capsys, script):
     line, example = MARKS[script]
     (tmp_path / "text").write_text(f"{line}\n\n" * 9)
-    learn(tmp_path / "text", tmp_path / "default")
+    learn_most(tmp_path / "text", tmp_path / "default")
     notes = capsys.readouterr().err
     assert re.search(r"lower-casing removes accents and marks, which changes [\d.]+% of the letters: ", notes)
     assert example in notes
     assert "--keep-accents lower-cases without it, --cased keeps all" in notes
     composed = unicodedata.normalize("NFC", line)
     for name, settings in (("keep", {"keep_accents": True}), ("cased", {"lowercase": False})):
-        learn(tmp_path / "text", tmp_path / name, **settings)
+        learn_most(tmp_path / "text", tmp_path / name, **settings)
         assert "removes accents" not in capsys.readouterr().err
         tokens = load_tokenizer(tmp_path / name).encode(composed).tokens[1:-1]
         expected = composed if name == "cased" else composed.lower()
@@ -167,7 +171,7 @@ def test_accent_counts_do_not_depend_on_parts(tmp_path, capsys):
     notes = []
     for part_characters in (10**6, 100):
         reading = ReadingConfig(part_characters=part_characters)
-        learn(tmp_path / "text", tmp_path / f"{part_characters}", reading=reading)
+        learn_most(tmp_path / "text", tmp_path / f"{part_characters}", reading=reading)
         notes.append(re.search(r"changes [\d.]+%", capsys.readouterr().err)[0])
     assert notes[0] == notes[1]
 

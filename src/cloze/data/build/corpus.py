@@ -15,7 +15,7 @@ from cloze.data.build.directory import (
     remove_leftover_parts,
 )
 from cloze.data.build.finalize import finalize, read_summary
-from cloze.data.build.input_shards import plan_input_shards
+from cloze.data.build.input_shards import BuildRun, plan_input_shards
 from cloze.data.build.part_files import BuildPlan, make_parts
 from cloze.data.build.parts import (
     FINAL_STEPS,
@@ -29,8 +29,6 @@ from cloze.data.build.vocabulary import KIND
 from cloze.data.dataset import Dataset
 from cloze.errors import MISSING, ClozeError, InputError
 from cloze.file_names import MANIFEST
-from cloze.parallel_map import Workers
-from cloze.progress import SILENT, Progress
 from cloze.tokenization.loading import load_wordpiece
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 
@@ -40,11 +38,9 @@ def build_dataset(
     vocabulary: Path | str | None,
     output: Path,
     config: BuildConfig = BuildConfig(),
+    run: BuildRun = BuildRun(),
     *,
     append: bool = False,
-    workers: Workers = 1,
-    overwrite: bool = False,
-    progress: Progress = SILENT,
 ) -> BuildSummary:
     """Tokenize files into a data set in a directory, as `cloze.build_dataset` does."""
     check_output_is_not_read(output, inputs)
@@ -55,7 +51,7 @@ def build_dataset(
             raise InputError(what, where="segmenter", remedy="Append in the same way")
     tokenizer = _choose_tokenizer(vocabulary, output if append else None)
     plan = BuildPlan.of(
-        plan_input_shards(inputs, config.reading, progress=progress),
+        plan_input_shards(inputs, config.reading, progress=run.progress),
         part_settings(config, tokenizer),
         {
             "inputs": list(map(str, inputs)),
@@ -69,12 +65,12 @@ def build_dataset(
     if not append:
         artifacts.check_output_path(
             output,
-            overwrite=overwrite,
+            overwrite=run.overwrite,
             inputs=[vocabulary],
             resume_hint=", add to it with `append`",
             hint_file=MANIFEST,
         )
-    with keep_finished_parts(output, plan, progress) as directory:
+    with keep_finished_parts(output, plan, run.progress) as directory:
         tokenizer_path = directory / f"vocabulary-{plan.settings['vocabulary']}"
         try:
             if not tokenizer_path.exists():
@@ -89,12 +85,11 @@ def build_dataset(
             partial(make_part, vocabulary=tokenizer_path, config=config),
             label="tokenizing",
             counts=("documents", "tokens"),
-            workers=workers,
-            progress=progress,
+            run=run,
         )
-        summary = finalize(output, plan, parts, tokenizer, overwrite=overwrite)
+        summary = finalize(output, plan, parts, tokenizer, overwrite=run.overwrite)
     for line in summary.describe():
-        progress.note(line)
+        run.progress.note(line)
     return summary
 
 

@@ -63,6 +63,16 @@ class ReadingConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BuildRun:
+    """How a build runs; the bytes of its output do not depend on it."""
+
+    workers: Workers = 1
+    overwrite: bool = False
+    """Replace existing output."""
+    progress: Progress = SILENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InputShard:
     """Files and ranges of files that one process reads."""
 
@@ -144,19 +154,15 @@ def read_documents(input_shard: InputShard, bar: Bar = SILENT_BAR) -> Iterator[D
 
 
 def check_documents(
-    input_shards: Sequence[InputShard],
-    cleaning: CleaningConfig,
-    *,
-    workers: Workers = 1,
-    progress: Progress = SILENT,
+    input_shards: Sequence[InputShard], cleaning: CleaningConfig, run: BuildRun = BuildRun()
 ) -> InputSummary:
     """Read and clean all documents. The first error in the order of the text is raised."""
     summary, size = InputSummary(), total_bytes(input_shards)
-    with progress.bar("reading", total=size, unit="bytes") as bar:
+    with run.progress.bar("reading", total=size, unit="bytes") as bar:
         counted = map_ordered(
             partial(_check_shard, cleaning=cleaning),
             input_shards,
-            workers=1 if size is None else workers,  # stdin is read by this process
+            workers=1 if size is None else run.workers,  # stdin is read by this process
         )
         for input_shard, counts in zip(input_shards, counted, strict=True):
             bar.advance(input_shard.size_bytes)

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from cloze import file_io
-from cloze.data.build.input_shards import InputShard, read_documents, total_bytes
+from cloze.data.build.input_shards import BuildRun, InputShard, read_documents, total_bytes
 from cloze.data.reading.documents import Document, split_into_parts
 from cloze.data.reading.files import STDIN, file_version
 from cloze.errors import RunError
 from cloze.parallel_map import Workers, map_unordered, num_workers
-from cloze.progress import SILENT_BAR, Bar, Progress
+from cloze.progress import SILENT_BAR, Bar
 
 _WRITE_OPTIONS = {"sync": False, "make_parents": False}
 STDIN_PREFIX = "stdin-"
@@ -124,8 +124,7 @@ def make_parts(
     *,
     label: str,
     counts: Sequence[str],
-    workers: Workers,
-    progress: Progress,
+    run: BuildRun,
 ) -> list[Path]:
     """Make the missing and damaged parts of a plan, and return all in the order of the text.
 
@@ -138,8 +137,8 @@ def make_parts(
     ]
     totals = dict.fromkeys(counts, 0)
     total = total_bytes(plan.input_shards.values())
-    with progress.bar(label, total=total, unit="bytes") as bar:
-        for record in _make_missing(shards, make, workers, bar):
+    with run.progress.bar(label, total=total, unit="bytes") as bar:
+        for record in _make_missing(shards, make, run.workers, bar):
             totals = {name: total + record[name] for name, total in totals.items()}
             bar.show(**{name: f"{number:,}" for name, number in totals.items()})
     return list_parts(directory, plan)

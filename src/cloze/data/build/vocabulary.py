@@ -6,7 +6,7 @@ can be learned from one count.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -27,6 +27,7 @@ from cloze.data.build.directory import (
     write_output,
 )
 from cloze.data.build.input_shards import (
+    BuildRun,
     InputShard,
     ReadingConfig,
     plan_input_shards,
@@ -37,8 +38,7 @@ from cloze.data.build.part_files import BuildPlan, make_parts, read_record
 from cloze.data.reading.arrow_files import write_record_batch
 from cloze.data.reading.documents import Document, split_into_parts
 from cloze.errors import InputError
-from cloze.parallel_map import Workers, map_ordered
-from cloze.progress import SILENT, Progress
+from cloze.parallel_map import map_ordered
 from cloze.tokenization.loading import load_wordpiece
 from cloze.tokenization.tokenizer_class import MAX_INPUT_CHARS_PER_WORD
 from cloze.tokenization.tokenizer_files import MAX_WORD_LIMIT
@@ -65,10 +65,8 @@ def word_settings(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
 def count_input_words(
     inputs: Sequence[str | Path],
     tokenizers: Sequence[WordPieceTokenizer],
-    *,
     reading: ReadingConfig = ReadingConfig(),
-    workers: Workers = 1,
-    progress: Progress = SILENT,
+    run: BuildRun = BuildRun(),
 ) -> tuple[list["Counter[str]"], AccentCounts]:
     """Count the words of a text as each tokenizer splits it, and the letters that the first one strips of accents."""
     settings = list(map(word_settings, tokenizers))
@@ -77,11 +75,11 @@ def count_input_words(
     accents, cleaning = AccentCounts(), CleaningCounts()
     shards = plan_input_shards(inputs, reading)
     size = total_bytes(shards)
-    with progress.bar("counting words", total=size, unit="bytes") as bar:
+    with run.progress.bar("counting words", total=size, unit="bytes") as bar:
         counted = map_ordered(
             partial(_count_shard, settings=different, reading=reading),
             shards,
-            workers=1 if size is None else workers,  # stdin is read by this process
+            workers=1 if size is None else run.workers,  # stdin is read by this process
         )
         for shard, (counts, cleaned) in zip(shards, counted, strict=True):
             bar.advance(shard.size_bytes)
@@ -119,32 +117,35 @@ def _count(documents: Iterable[Document], settings: Mapping[str, Any]) -> tuple[
     return count_words(lines, **settings), sum(accents, AccentCounts())
 
 
-def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
-    inputs: Sequence[str | Path],
-    output: Path,
-    *,
-    reading: ReadingConfig = ReadingConfig(),
-    size: int = 30_522,
-    lowercase: bool = True,
-    keep_accents: bool = False,
-    max_word_chars: int = MAX_INPUT_CHARS_PER_WORD,
-    workers: Workers = 1,
-    overwrite: bool = False,
-    progress: Progress = SILENT,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VocabularyConfig:
+    """How text becomes a vocabulary."""
+
+    reading: ReadingConfig = ReadingConfig()
+    size: int = 30_522
+    lowercase: bool = True
+    keep_accents: bool = False
+    max_word_chars: int = MAX_INPUT_CHARS_PER_WORD
+
+
+def train_vocabulary(
+    inputs: Sequence[str | Path], output: Path, config: VocabularyConfig, run: BuildRun = BuildRun()
 ) -> WordPieceTokenizer:
     """Learn a WordPiece vocabulary from files and write it to a directory, as `cloze.train_vocabulary` does."""
-    size = check_integer(size, "size", minimum=None)
-    max_word_chars = check_integer(max_word_chars, "max_word_chars", maximum=MAX_WORD_LIMIT)
+    reading, size, max_word_chars = config.reading, int(config.size), int(config.max_word_chars)
+    check_integer(max_word_chars, "max_word_chars", maximum=MAX_WORD_LIMIT)
     if size <= (reserved := len(reserved_tokens(size))):
         what = f"{size} tokens are too few: {reserved} are reserved"
         raise InputError(what, where="size", remedy="Use several thousand")
     check_output_is_not_read(output, inputs)
+    strip_accents = False if config.keep_accents and config.lowercase else None
+    settings = {"lowercase": config.lowercase, "strip_accents": strip_accents}
     plan = BuildPlan.of(
-        plan_input_shards(inputs, reading, progress=progress),
+        plan_input_shards(inputs, reading, progress=run.progress),
         {
             "kind": KIND,
-            "lowercase": lowercase,
-            "keep_accents": keep_accents,
+            "lowercase": config.lowercase,
+            "keep_accents": config.keep_accents,
             "without": sorted(reading.cleaning.without),
             "clean": reading.cleaning.clean,
             "part_characters": reading.part_characters,
@@ -154,32 +155,28 @@ def train_vocabulary(  # noqa: PLR0913 (each is a flag of cloze vocab)
     )
     if remove_leftover_parts(output, plan):
         return load_wordpiece(output)
-    artifacts.check_output_path(output, overwrite=overwrite)
-    strip_accents = False if keep_accents and lowercase else None
-    settings = {"lowercase": lowercase, "strip_accents": strip_accents}
-    with keep_finished_parts(output, plan, progress) as directory:
+    artifacts.check_output_path(output, overwrite=run.overwrite)
+    with keep_finished_parts(output, plan, run.progress) as directory:
         parts = make_parts(
             directory,
             plan,
             partial(_count_part, cleaning=reading.cleaning, settings=settings),
             label="counting words",
             counts=("words",),
-            workers=workers,
-            progress=progress,
+            run=run,
         )
         counts, cleaned, accents = _add_up(parts)
         for line in [*cleaned.describe(), *accents.describe()]:
-            progress.note(line)
+            run.progress.note(line)
         if not counts:
             remove_parts(output)
             raise no_text_error(inputs, cleaned)
         tokenizer = WordPieceTokenizer.from_tokens(
-            learn_vocabulary(counts, size=size, progress=progress),
-            lowercase=lowercase,
-            strip_accents=strip_accents,
+            learn_vocabulary(counts, size=size, progress=run.progress),
+            **settings,
             max_input_chars_per_word=max_word_chars,
         )
-        with write_output(output, plan, kind=KIND, overwrite=overwrite) as temporary:
+        with write_output(output, plan, kind=KIND, overwrite=run.overwrite) as temporary:
             tokenizer.save(temporary)
     return tokenizer
 
