@@ -17,11 +17,11 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 from cloze.errors import InputError
 from cloze.file_io import read_file, to_json_text
-from cloze.suggestions import MAX_LISTED, check_keywords, did_you_mean, list_names, nearest
+from cloze.suggestions import did_you_mean
 from cloze.text_encoding import CONVERT_FILE, LONE_SURROGATE
 
 Config = TypeVar("Config")
@@ -68,20 +68,11 @@ Changeable = Annotated[Value, CHANGEABLE]
 
 
 class Settings:
-    """The base of dataclasses of settings: checks types and ranges, and knows which settings are given."""
+    """The base of dataclasses of settings, which checks types and ranges."""
 
-    __slots__ = ("_explicit",)
-    _explicit: frozenset[str]
+    __slots__ = ()
     replaced: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
     """By key, the settings of the layers below that a setting replaces."""
-
-    def __new__(cls, *_: object, **values: object) -> Self:
-        """Record the names of the settings."""
-        known = [field.name for field in dataclasses.fields(typing.cast(Any, cls))]
-        check_keywords(cls.__name__, values, known, lambda: setting_names(cls))
-        settings = super().__new__(cls)
-        object.__setattr__(settings, "_explicit", frozenset(values))
-        return settings
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -89,23 +80,6 @@ class Settings:
 
     def _check(self) -> None:
         """Raise ValueError for settings that contradict each other."""
-
-    def explicit(self, default: object = None) -> dict[str, Any]:
-        """Return the settings that were given, as nested dictionaries.
-
-        After `dataclasses.replace`, which gives all, those that differ from the default.
-        """
-        all_fields = dataclasses.fields(typing.cast(Any, self))
-        is_whole = len(self._explicit) == len(all_fields)
-        table: dict[str, Any] = {}
-        for field in all_fields:
-            value = getattr(self, field.name)
-            usual = _default_of(field) if default is None else getattr(default, field.name)
-            if value is None or (value == usual and (is_whole or field.name not in self._explicit)):
-                continue
-            like = usual if type(usual) is type(value) else None
-            table[field.name] = value.explicit(like) if isinstance(value, Settings) else value
-        return table
 
 
 def resolve(config: type[Config], *layers: Mapping[str, Any], where: str = SETTINGS) -> Config:
@@ -147,7 +121,7 @@ def merge(
 
 def _update(table: dict[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in other.items():
-        value = value.explicit() if isinstance(value, Settings) else value
+        value = to_dict(value) if dataclasses.is_dataclass(value) else value
         value = value.tolist() if hasattr(value, "tolist") else value  # of NumPy
         if isinstance(value, Mapping):
             inner = table.get(key)
@@ -219,10 +193,9 @@ def from_dict(
     known = {field.name: field for field in dataclasses.fields(typing.cast(Any, config))}
     for key in table:
         if key not in known:
-            keys = [*(prefix + name for name in known), *others]
-            near = nearest(key, [*keys, *(prefix + name for name in setting_names(config))])
-            full_list = "; --print-config lists all" if len(keys) > MAX_LISTED else ""
-            remedy = f"Did you mean {near}?" if near else f"Known keys are {list_names(keys)}{full_list}"
+            keys = [*(prefix + name for name in known), *others, *map(prefix.__add__, setting_names(config))]
+            keys = [*dict.fromkeys(keys)]
+            remedy = did_you_mean(key, keys, choose="Known keys are", full_list="--print-config")
             raise InputError(f"unknown key {prefix}{key}", where=where, remedy=remedy)
     hints = _hints(typing.cast(Any, config))
     values = {
@@ -234,14 +207,7 @@ def from_dict(
             values[key] = _convert(hints[key], value, f"{prefix}{key}", where, values[key])
         if missing := [prefix + name for name, value in values.items() if value is dataclasses.MISSING]:
             raise InputError(f"missing {', '.join(missing)}", where=where)
-        if not issubclass(config, Settings):
-            return config(**values)
-        settings = object.__new__(config)
-        values["_explicit"] = frozenset(table)
-        for name, value in values.items():  # not by __init__, which would check them again
-            object.__setattr__(settings, name, value)
-        settings._check()
-        return settings
+        return config(**values)
     except SettingError as error:
         if where == SETTINGS:
             raise InputError(error.what, where=error.name) from error

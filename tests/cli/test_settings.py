@@ -1,6 +1,5 @@
 """Settings: the shell and Python resolve the same, and overlay only what was given."""
 
-from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -11,44 +10,26 @@ from samples import Cloze, Samples
 import cloze
 from cloze.config import read_toml, to_toml
 from cloze.errors import InputError
-from cloze.finetuning.config import FinetuneConfig as Config
 from cloze.pretraining.config import ModelConfig
 from helpers import resolve_finetuning, resolve_pretraining
 
-LENGTHS = ("max_seq_length", "batch_size", "epochs")
+
+def test_settings_keep_the_other_defaults_of_the_task(samples: Samples) -> None:
+    for settings, lengths in (
+        ({"model": "cloze-mini"}, [384, 48, 2]),
+        ({"model": "cloze-mini", "max_seq_length": 128, "epochs": 3}, [128, 48, 3]),
+        ({"model": str(samples.run)}, [32, 48, 2]),
+    ):
+        resolved = resolve_finetuning("squad_v2", settings={"train": "data", **settings})[1]
+        assert [resolved.max_seq_length, resolved.batch_size, resolved.epochs] == lengths
 
 
-def finetuning(task: str, config: Any = None, **settings: Any) -> Config:
-    return resolve_finetuning(task, config, settings)[1]
-
-
-def test_a_config_object_keeps_the_defaults_of_the_task() -> None:
-    config = cloze.FinetuneConfig(model="cloze-mini", train="data")
-    resolved = finetuning("squad_v2", config)
-    assert [getattr(resolved, name) for name in LENGTHS] == [384, 48, 2]
-    assert resolved == finetuning("squad_v2", model="cloze-mini", train="data")
-    given = cloze.FinetuneConfig(model="cloze-mini", train="data", max_seq_length=128, epochs=3)
-    resolved = finetuning("squad_v2", given, seed=7)
-    assert [getattr(resolved, name) for name in LENGTHS] == [128, 48, 3]
-    replaced = finetuning("squad_v2", replace(config, batch_size=16))
-    assert [getattr(replaced, name) for name in LENGTHS] == [384, 16, 2]
-
-
-def test_a_config_object_has_the_length_of_its_model(samples: Samples) -> None:
-    config = cloze.FinetuneConfig(model=str(samples.run), train="data")
-    by_keyword = finetuning("squad_v2", model=str(samples.run), train="data")
-    assert finetuning("squad_v2", config).max_seq_length == by_keyword.max_seq_length < 384
-
-
-def test_a_config_object_keeps_the_defaults_of_a_size() -> None:
-    config = cloze.PretrainConfig(data="data", steps=9, model=ModelConfig(size="modern-tiny"))
-    resolved = resolve_pretraining(config, {})
-    assert resolved == resolve_pretraining(None, {"data": "data", "steps": 9, "model.size": "modern-tiny"})
+def test_a_size_has_other_defaults() -> None:
+    settings = {"data": "data", "steps": 9, "model.size": "modern-tiny"}
+    resolved = resolve_pretraining(None, settings)
     assert (resolved.model.hidden_dropout_prob, resolved.pairs.next_sentence) == (0.0, False)
-    by_keyword = {"data": "data", "steps": 9, "model": ModelConfig(size="modern-tiny")}
-    assert resolve_pretraining(None, by_keyword) == resolved
-    given = replace(config, model=ModelConfig(size="modern-tiny", hidden_dropout_prob=0.1))
-    assert resolve_pretraining(given, {}).model.hidden_dropout_prob == 0.1
+    given = resolve_pretraining(None, settings | {"model.hidden_dropout_prob": 0.1})
+    assert given.model.hidden_dropout_prob == 0.1
 
 
 def test_a_size_replaces_the_sizes_of_a_file(tmp_path: Path, cloze: Cloze) -> None:
@@ -68,7 +49,6 @@ def test_a_size_replaces_the_sizes_of_a_file(tmp_path: Path, cloze: Cloze) -> No
         (None, {"init": "cloze-mini", "model": ModelConfig(size="large")}),
         ("large.toml", {}),
         ("large.toml", {"model": {"hidden_dropout_prob": 0.0}}),
-        (cloze.PretrainConfig(data="data", steps=9, init="X", model=ModelConfig(size="large")), {}),
     ],
 )
 def test_the_encoder_of_a_checkpoint_to_start_from_is_not_set(
@@ -111,12 +91,13 @@ def test_a_fine_tuning_resumes_with_its_own_settings_alone(
     }
     result = cloze.finetune("classification", **given)
     assert cloze.finetune(cloze.tasks.registry.find_task("classification"), **given) == result
+    (tmp_path / "seed.toml").write_text("seed = 7\n")
     with pytest.raises(
         InputError, match=r"resume uses the settings of the run: seed is \d+, not 7\. Leave them out"
     ):
         cloze.finetune(
             "classification",
-            config=cloze.FinetuneConfig(model="run", train="reviews.tsv", seed=7),
+            config=tmp_path / "seed.toml",
             output=run,
             resume=True,
         )
@@ -140,7 +121,7 @@ def test_a_pre_training_resumes_with_its_own_settings_alone(
     for other, difference in (
         ({"steps": 5}, "steps is 4, not 5"),
         ({"budget": "1m"}, "budget_seconds is None, not 60.0"),
-        ({"config": cloze.PretrainConfig(data="data", steps=4, seed=7)}, "seed is 12345, not 7"),
+        ({"seed": 7}, "seed is 12345, not 7"),
     ):
         with pytest.raises(InputError, match=f"resume uses the settings of the run: .*{difference}"):
             cloze.pretrain(output=run, resume=True, **other)

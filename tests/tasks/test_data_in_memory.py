@@ -264,14 +264,15 @@ def test_settings_are_named_alike_in_all_places(nano_checkpoint, reviews, tmp_pa
         {"text_column": "review", "label_column": "liked"},
         {"train": reviews, "model": nano_checkpoint},
     )
-    config = cloze.FinetuneConfig(
-        model=str(nano_checkpoint), train=str(reviews), device="cpu", max_seq_length=16
-    )
     recipe = tmp_path / "mine.toml"
     recipe.write_text("epochs = 1\nmax_seq_length = 16\n[optimizer]\nlearning_rate = 1e-3\n")
     settings = {"optimizer": {"learning_rate": 1e-3}, "device": "cpu"}
     for name, task, given in (
-        ("a", task_of("classification", **columns), {"config": config, "epochs": 1, "learning_rate": 1e-3}),
+        (
+            "a",
+            task_of("classification", **columns),
+            {**data, "config": recipe, "settings": {"device": "cpu"}},
+        ),
         ("b", "classification", {**data, **columns, "max_seq_length": 16, "epochs": 1, "settings": settings}),
         ("c", "classification", {**data, **columns, "config": recipe, "device": "cpu"}),
     ):

@@ -2,16 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from cloze.choices import LongTexts
 from cloze.options import LabeledOptions, RunOptions
 from cloze.parallel_map import AnyWorkers
 from cloze.signatures import Option
-
-if TYPE_CHECKING:  # not needed for --help
-    from cloze.finetuning.config import FinetuneConfig
-    from cloze.pretraining.config import ModelConfig, PretrainConfig
 
 
 class LabeledDataOptions(TypedDict, total=False):
@@ -65,10 +61,7 @@ class TrainingOptions(LabeledDataOptions, LabeledOptions, total=False):
     grid: Annotated[
         bool, Option("search the paper's batch sizes, learning rates and epochs: 18 runs.", default=False)
     ]
-    config: Annotated[
-        "str | Path | FinetuneConfig | None",
-        Option("TOML file, or name of a recipe, as in glue or mrpc-google. In Python also a config object."),
-    ]
+    config: Annotated[str | Path | None, Option("TOML file, or name of a recipe, as in glue or mrpc-google.")]
     workers: Annotated[
         AnyWorkers,
         Option("number of processes for several runs, or ray for the cluster at RAY_ADDRESS.", default=1),
@@ -91,7 +84,7 @@ class PretrainingDataOptions(TypedDict, total=False):
         ),
     ]
     model: Annotated[
-        "str | ModelConfig | Mapping[str, Any] | None",
+        str | Mapping[str, Any] | None,
         Option("tiny, mini, small, medium, base (default) or large; of another encoder, as in modern-tiny."),
     ]
     steps: Annotated[int | None, Option("number of optimizer steps, unless there is a budget.")]
@@ -100,8 +93,7 @@ class PretrainingDataOptions(TypedDict, total=False):
         str | Path | None, Option("model to adapt: cloze-mini, a checkpoint, a run or hf://org/name.")
     ]
     config: Annotated[
-        "str | Path | PretrainConfig | None",
-        Option("TOML file or recipe, as in fast (default with init: adapt). In Python also a config object."),
+        str | Path | None, Option("TOML file or recipe, as in fast (default with init: adapt).")
     ]
     settings: Annotated[
         Mapping[str, Any],

@@ -1,7 +1,7 @@
 """The settings of a run, resolved in one place, in layers.
 
 Those of a fine-tuning, each over the layers before it: the defaults of `FinetuneConfig`, the defaults of the task, the
-length that the model takes, the recipe (or TOML file or config object), the argument `settings`, and the keywords.
+length that the model takes, the recipe (or TOML file), the argument `settings`, and the keywords.
 Those of a pre-training: the defaults of `PretrainConfig`, the defaults of the model's size, and then the same.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from cloze.api.run_options import FinetuneOptions, PretrainOptions
 from cloze.artifacts import RUN_DATA_FOLDER, is_free
@@ -45,8 +45,6 @@ from cloze.tasks.task import Task
 from cloze.training.optimizer import parse_duration
 from cloze.training.run_directory import changed_settings, is_run, run_settings_file
 
-Recipe: TypeAlias = FinetuneConfig | PretrainConfig | str | Path | None
-"""A config object, the path of a TOML file, or the name of a recipe."""
 _REQUIRED = {
     "model": "Give cloze-mini, a checkpoint, a run or hf://org/name",
     "train": "Give a file, the directory of a benchmark, or rows in memory",
@@ -86,9 +84,8 @@ def finetuning_layers(task: str | Task | None, output: str | Path | None, option
     if name is None and options.get("resume") and (is_run(run) or not is_new):
         name = read_toml(run_settings_file(run, verb="finetune")).get("task")
     if not isinstance(name, str):
-        where = config if isinstance(config, (str, Path)) else None
         remedy = "Name one, as in cloze finetune classification; cloze tasks lists them"
-        raise InputError("no task is named", where=where, remedy=remedy)
+        raise InputError("no task is named", where=config, remedy=remedy)
     registered = find_task(name)
     data = {"train": options.get("train"), "dev": options.get("dev")}
     rows = {key: value for key, value in data.items() if not isinstance(value, (str, Path, type(None)))}
@@ -263,11 +260,11 @@ def without_lines(toml: str, keys: Iterable[str]) -> str:
     return "".join(line for line in toml.splitlines(keepends=True) if line.partition(" = ")[0] not in {*keys})
 
 
-def _read_recipe(config: Recipe, folder: str = "") -> tuple[dict[str, Any], str]:
-    """Return the settings that a config object, a TOML file or a recipe gives, and their source for messages."""
-    if isinstance(config, (str, Path)):
-        return read_toml(find_recipe(str(config), folder)), f"{config} and settings"
-    return {} if config is None else config.explicit(), SETTINGS
+def _read_recipe(config: str | Path | None, folder: str = "") -> tuple[dict[str, Any], str]:
+    """Return the settings that a TOML file or a recipe gives, and their source for messages."""
+    if config is None:
+        return {}, SETTINGS
+    return read_toml(find_recipe(str(config), folder)), f"{config} and settings"
 
 
 def _config_of_model(name: object, commit: str | None, *, downloads: bool) -> EncoderConfig | None:
