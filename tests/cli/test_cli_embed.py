@@ -3,7 +3,6 @@
 import io
 import json
 import shutil
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,7 +87,7 @@ def test_neighbors_of_texts_words_and_tokens(
     samples: Samples, lines: Path, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
 ) -> None:
     model = f"-m {samples.run} --quiet"
-    cloze(f"embed {model} {lines} -o {tmp_path}/out.npy --dtype float16")
+    cloze(f"embed {model} {lines} -o {tmp_path}/half.parquet --dtype float16")
     cloze(f"embed {model} {lines} -o {tmp_path}/out.parquet")
     cloze(f"embed {model} {lines} -o {tmp_path}/words.parquet --tokens")
     vectors = embedder(samples)(LINES)
@@ -96,7 +95,7 @@ def test_neighbors_of_texts_words_and_tokens(
     cosines = unit @ unit[3]
     order = [row for row in np.argsort(-cosines) if row != 3][:5]
     query = (LINES[3], "-k", "5")
-    for file in (f"out.npy --texts {lines}", "out.parquet"):
+    for file in ("half.parquet", "out.parquet"):
         neighbors = cloze(f"neighbors {model} --json --among {tmp_path}/{file}", *query).json
         assert [neighbor["text"] for neighbor in neighbors] == [LINES[n["row"] - 1] for n in neighbors]
         np.testing.assert_allclose([n["cosine"] for n in neighbors], cosines[order], atol=2e-3)
@@ -126,18 +125,19 @@ def write(name: str, content: bytes) -> Callable[[Path, Samples], object]:
     return lambda tmp, samples: (tmp / name).write_bytes(content)
 
 
-def save(name: str, rows: np.ndarray) -> Callable[[Path, Samples], object]:
-    return lambda tmp, samples: np.save(tmp / name, rows)
+def save(rows: np.ndarray) -> Callable[[Path, Samples], object]:
+    return lambda tmp, samples: save_rows(tmp, rows)
+
+
+def save_rows(tmp: Path, rows: np.ndarray) -> None:
+    table = pyarrow.table({"text": LINES[: len(rows)], "vector": list(rows)})
+    pyarrow.parquet.write_table(table, tmp / "x.parquet")
 
 
 def save_nan(tmp: Path, samples: Samples) -> None:
     rows = embedder(samples)(LINES)
     rows[20, 3] = np.nan
-    np.save(tmp / "x.npy", rows)
-
-
-def save_vectors_of_more_texts(tmp: Path, samples: Samples) -> None:
-    np.save(tmp / "x.npy", embedder(samples)(LINES + LINES))
+    save_rows(tmp, rows)
 
 
 def enlarge_embeddings(tmp: Path, samples: Samples) -> None:
@@ -148,14 +148,8 @@ def enlarge_embeddings(tmp: Path, samples: Samples) -> None:
     save_file(weights | {name: torch.full_like(weights[name], 1e6)}, copy / "model.safetensors")
 
 
-def write_header(shape: str) -> Callable[[Path, Samples], object]:
-    """Write an .npy file of a shape without its values."""
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}".ljust(117) + "\n"
-    return write("x.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
-
-
 EMBED = "embed -m {run} {lines} -o {out}.npy "
-NEAR = "neighbors night -m {run} --among {tmp}/x.npy --texts {lines}"
+NEAR = "neighbors night -m {run} --among {tmp}/x.parquet"
 CASES = {
     "an empty file": Case(
         "embed -m {run} {tmp}/none.txt -o {out}.npy", "none.txt: contains no text", write("none.txt", b"")
@@ -179,44 +173,22 @@ CASES = {
         "dtype: 1e+06 is too large for float16",
         enlarge_embeddings,
     ),
-    "not a file of vectors": Case(
-        "neighbors night -m {run} --among {lines}", "lines.txt: not a file of vectors and texts"
-    ),
     "a folder of vectors": Case(
         "neighbors night -m {run} --among {tmp}", "is a directory. Name a file in it"
     ),
-    "no such file of vectors": Case(NEAR, "x.npy: no such file"),
-    "vectors without texts": Case(
-        "neighbors night -m {run} --among {tmp}/x.npy",
-        "x.npy: not a file of vectors and texts",
-        save("x.npy", np.ones((2, WIDTH))),
+    "no such file of vectors": Case(NEAR, "x.parquet: no such file"),
+    "not a file of vectors": Case(
+        "neighbors night -m {run} --among {lines}", "lines.txt: not a Parquet file"
     ),
-    "damaged .npy": Case(NEAR, "x.npy: not an .npy file", write("x.npy", b"\x93NUMPY")),
-    "a .npy of negative length": Case(NEAR, "x.npy: not an .npy file", write_header("(-3, 16)")),
-    "a .npy larger than any disk": Case(NEAR, "x.npy: not an .npy file", write_header(f"({1 << 60}, 16)")),
-    "a .npy whose head never ends": Case(
-        NEAR, "x.npy: not an .npy file", write("x.npy", b"\x93NUMPY\x02\x00\xff\xff\xff\xff{")
-    ),
-    "an archive called .npy": Case(
-        NEAR, "x.npy: not an .npy file", write("x.npy", b"PK\x05\x06" + b"\0" * 18)
-    ),
-    "an array of objects": Case(NEAR, "x.npy: not an .npy file", save("x.npy", np.array([{}]))),
-    "one vector": Case(NEAR, "x.npy: float64 of shape [16], not vectors", save("x.npy", np.ones(16))),
-    "an empty array": Case(NEAR, "x.npy: contains no vectors", save("x.npy", np.ones((0, WIDTH)))),
+    "damaged Parquet": Case(NEAR, "x.parquet: not a Parquet file", write("x.parquet", b"PAR1")),
+    "no vectors": Case(NEAR, "x.parquet: contains no vectors", save(np.ones((0, WIDTH)))),
     "another width": Case(
-        NEAR, "x.npy: vectors of 15 numbers, the model makes 16", save("x.npy", np.ones((40, 15)))
+        NEAR, "x.parquet: vectors of 15 numbers, the model makes 16", save(np.ones((40, 15)))
     ),
     "vectors of another model": Case(
-        NEAR, "x.npy: row 1 is not the model's vector of its text", save("x.npy", np.ones((40, WIDTH)))
+        NEAR, "x.parquet: row 1 is not the model's vector of its text", save(np.ones((40, WIDTH)))
     ),
-    "NaN": Case(NEAR, "x.npy: row 21 holds NaN or infinite values", save_nan),
-    "vectors of more texts": Case(NEAR, "x.npy: 80 vectors, and 40 texts in", save_vectors_of_more_texts),
-    "damaged Parquet": Case(
-        "neighbors night -m {run} --among {tmp}/x.parquet",
-        "x.parquet: not a Parquet file",
-        write("x.parquet", b"PAR1"),
-    ),
-    "--texts without --among": Case("neighbors night -m {run} --texts {lines}", "--texts: needs --among"),
+    "NaN": Case(NEAR, "x.parquet: row 21 holds NaN or infinite values", save_nan),
     "--pooling without --among": Case(
         "neighbors night -m {run} --pooling cls", "--pooling: does not apply to word embeddings"
     ),

@@ -14,7 +14,7 @@ from cloze.inference.embedding_files import (
     EmbeddingFileSummary,
     write_vectors,
 )
-from cloze.inference.neighbors import VectorFile, neighbors_in_file
+from cloze.inference.neighbors import neighbors_in_file
 from cloze.inference.predictor import read_ahead
 from cloze.models.bert import BertModel
 from cloze.progress import Progress
@@ -71,7 +71,7 @@ def test_empty_lines_have_no_vector(model: Path, tmp_path: Path) -> None:
     assert table["line"].to_pylist() == [1, 15, 17]
     embedder = Embedder.load(model, device="cpu")
     np.testing.assert_allclose(read(tmp_path / "out.parquet")[1], embedder(["a", "b c", "d"]), atol=1e-5)
-    found = neighbors_in_file(embedder, VectorFile(tmp_path / "out.parquet", chunk_size=1), "a")
+    found = neighbors_in_file(embedder, tmp_path / "out.parquet", "a", chunk_size=1)
     assert {(neighbor.row, neighbor.text) for neighbor in found} == {(15, "b c"), (17, "d")}
     with pytest.raises(InputError, match=r"text\.txt:2: an empty text has no vector"):
         embed(model, text, tmp_path / "out.npy")
@@ -107,20 +107,16 @@ def test_a_damaged_parquet_file_is_named(model: Path, lines: Path, tmp_path: Pat
             content[place] ^= 1 << bit
             path.write_bytes(content)
             with pytest.raises(InputError, match=r"out\.parquet: .*"):
-                neighbors_in_file(embedder, VectorFile(path), LINES[3])
+                neighbors_in_file(embedder, path, LINES[3])
 
 
-@pytest.mark.parametrize("ending", ["npy", "parquet"])
-def test_neighbors_are_the_same_in_any_chunks(model: Path, lines: Path, tmp_path: Path, ending: str) -> None:
-    path, source = tmp_path / f"out.{ending}", lines if ending == "npy" else None
+def test_neighbors_are_the_same_in_any_chunks(model: Path, lines: Path, tmp_path: Path) -> None:
+    path = tmp_path / "out.parquet"
     embed(model, lines, path)
     embedder = Embedder.load(model, device="cpu")
-    expected = neighbors_in_file(embedder, VectorFile(path, source), LINES[3], top_k=5)
-    assert [LINES[neighbor.row - 1] for neighbor in expected] == [
-        neighbor.text for neighbor in expected
-    ] or source
-    file = VectorFile(path, source, chunk_size=7)
-    assert neighbors_in_file(embedder, file, LINES[3], top_k=5) == expected
+    expected = neighbors_in_file(embedder, path, LINES[3], top_k=5)
+    assert [LINES[neighbor.row - 1] for neighbor in expected] == [neighbor.text for neighbor in expected]
+    assert neighbors_in_file(embedder, path, LINES[3], top_k=5, chunk_size=7) == expected
 
 
 @pytest.mark.parametrize(

@@ -84,8 +84,6 @@ def neighbors(
     *,
     model: str | Path,
     among: str | Path | None = None,
-    texts: str | Path | None = None,
-    text_column: str = "text",
     top_k: int = 10,
     device: Device = "auto",
     precision: ModelPrecision = None,
@@ -101,21 +99,17 @@ def neighbors(
     Args:
         query: text or word; - reads it from stdin, a single line.
         model: cloze-mini-sentences, a checkpoint, a run (its best checkpoint), or hf://org/name.
-        among: .npy or .parquet file of cloze embed (default: the model's word embeddings).
-        texts: embedded text file of an .npy file.
-        text_column: column with the text, if the text file is a table.
+        among: .parquet file of cloze embed (default: the model's word embeddings).
         top_k: number of results.
     """
     from cloze.arguments import check_integer
     from cloze.data.reading.files import read_line_of_stdin
     from cloze.inference.embedder import Embedder
-    from cloze.inference.neighbors import VectorFile, neighbors_in_file, neighbors_in_table
+    from cloze.inference.neighbors import neighbors_in_file, neighbors_in_table, open_vectors
 
     count = check_integer(top_k, "top_k")
     query = read_line_of_stdin(query, "query")
     if among is None:
-        if texts is not None:
-            raise InputError("needs `among`, a file of vectors", where="texts")
         defaults = {"layers": "-1", "combine": "sum", "long_texts": "truncate"}
         for name, value in {"precision": precision, **options}.items():
             if value != defaults.get(name):
@@ -123,9 +117,9 @@ def neighbors(
                 raise InputError(what, where=name, remedy="Leave it out, or give `among`")
         embedder = Embedder.load(model, device=device, layers=(0,))
         return neighbors_in_table(embedder, query, top_k=count)
-    file = VectorFile(Path(among), None if texts is None else Path(texts), text_column)
-    if file.is_of_words and options["pooling"] is not None:
+    is_of_words = "word" in open_vectors(Path(among)).schema_arrow.names
+    if is_of_words and options["pooling"] is not None:
         what = "the file holds vectors of words, each the mean of its tokens"
         raise InputError(what, where="pooling", remedy="Leave it out")
     embedder = Embedder.load(model, device=device, precision=precision, **options)
-    return neighbors_in_file(embedder, file, query, top_k=count)
+    return neighbors_in_file(embedder, Path(among), query, top_k=count)

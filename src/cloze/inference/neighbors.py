@@ -6,7 +6,6 @@ Shapes: D width of a vector, C rows of a chunk.
 import heapq
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,7 +18,6 @@ import pyarrow.parquet
 from cloze.data.reading.files import check_file
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder, Vectors
-from cloze.inference.embedding_files import read_texts
 from cloze.results import Result
 from cloze.tasks.arrays import normalize
 from cloze.tokenization.special_tokens import UNUSED
@@ -39,69 +37,14 @@ class Neighbor(Result):
     cosine: float
 
 
-@dataclass(frozen=True, slots=True)
-class VectorFile:
-    """Vectors of texts or words in a file of `cloze embed`, .npy with the embedded file (`lines`) or .parquet."""
-
-    path: Path
-    lines: Path | None = None
-    text_column: str = "text"
-    chunk_size: int = 16_384
-
-    def __post_init__(self) -> None:
-        check_file(self.path)
-        if self.path.suffix != (".parquet" if self.lines is None else ".npy"):
-            remedy = "Give a .parquet file of cloze embed, or an .npy file and the embedded one as `texts`"
-            raise InputError("not a file of vectors and texts", where=self.path, remedy=remedy)
-
-    @property
-    def is_of_words(self) -> bool:
-        return self.lines is None and "word" in _open_parquet(self.path).schema_arrow.names
-
-    def chunks(self) -> Iterator[Chunk]:
-        """Yield the texts or words with their vectors."""
-        if self.lines is None:
-            yield from self._read_parquet()
-            return
-        try:
-            with np.errstate(over="ignore"):
-                rows: npt.NDArray[Any] = np.lib.format.open_memmap(self.path, mode="r")
-        except (ValueError, OverflowError, MemoryError, OSError) as error:  # the head may claim any size
-            raise InputError(f"not an .npy file: {error}", where=self.path) from error
-        if rows.ndim != 2 or rows.dtype.kind != "f":
-            what = f"{rows.dtype} of shape {list(rows.shape)}, not vectors [rows, width]"
-            raise InputError(what, where=self.path)
-        all_texts = read_texts(self.lines, self.text_column)
-        for start in range(0, len(rows), self.chunk_size):
-            end = min(start + self.chunk_size, len(rows))
-            texts = list(islice(all_texts, end - start))
-            num_texts = start + len(texts) + (sum(1 for _ in all_texts) if end == len(rows) else 0)
-            if num_texts < end or (end == len(rows) < num_texts):
-                what = f"{len(rows):,} vectors, and {num_texts:,} texts in {self.lines}"
-                raise InputError(what, where=self.path, remedy="Give the file that was embedded")
-            yield range(start + 1, end + 1), texts, rows[start:end]
-
-    def _read_parquet(self) -> Iterator[Chunk]:
-        file, start = _open_parquet(self.path), 0
-        names = ["word"] if self.is_of_words else ["text", "line"]
-        columns = [name for name in (*names, "vector") if name in file.schema_arrow.names]
-        try:
-            for batch in file.iter_batches(self.chunk_size, columns=columns):
-                vectors = batch["vector"].flatten().to_numpy(zero_copy_only=False)
-                end = start + len(batch)
-                lines = batch["line"].to_pylist() if "line" in columns else range(start + 1, end + 1)
-                yield lines, batch[names[0]].to_pylist(), vectors.reshape(len(batch), -1)
-                start = end
-        except (pyarrow.ArrowException, OSError) as error:
-            what = f"damaged: {str(error).splitlines()[0]}"
-            raise InputError(what, where=self.path, remedy="Embed it again") from error
-
-
-def _open_parquet(path: Path) -> pyarrow.parquet.ParquetFile:
+def open_vectors(path: Path) -> pyarrow.parquet.ParquetFile:
+    """Open a file of vectors of texts or words, which `cloze embed` wrote as .parquet."""
+    check_file(path)
     try:
         file = pyarrow.parquet.ParquetFile(path, page_checksum_verification=True)
     except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"not a Parquet file: {error}", where=path) from error
+        what = f"not a Parquet file: {error}"
+        raise InputError(what, where=path, remedy="Write one with cloze embed -o FILE.parquet") from error
     names = file.schema_arrow.names
     if "vector" not in names or not {"text", "word"} & set(names):
         what = f"has the columns {', '.join(names)}, not text or word, and vector"
@@ -109,22 +52,41 @@ def _open_parquet(path: Path) -> pyarrow.parquet.ParquetFile:
     return file
 
 
-def neighbors_in_file(embedder: Embedder, file: VectorFile, query: str, *, top_k: int = 10) -> list[Neighbor]:
+def _read_chunks(path: Path, chunk_size: int) -> Iterator[Chunk]:
+    file, start = open_vectors(path), 0
+    names = file.schema_arrow.names
+    of_words = "word" in names
+    columns = ["word" if of_words else "text", *(["line"] if "line" in names and not of_words else [])]
+    try:
+        for batch in file.iter_batches(chunk_size, columns=[*columns, "vector"]):
+            vectors = batch["vector"].flatten().to_numpy(zero_copy_only=False)
+            end = start + len(batch)
+            lines = batch["line"].to_pylist() if "line" in columns else range(start + 1, end + 1)
+            yield lines, batch[columns[0]].to_pylist(), vectors.reshape(len(batch), -1)
+            start = end
+    except (pyarrow.ArrowException, OSError) as error:
+        what = f"damaged: {str(error).splitlines()[0]}"
+        raise InputError(what, where=path, remedy="Embed it again") from error
+
+
+def neighbors_in_file(
+    embedder: Embedder, path: Path, query: str, *, top_k: int = 10, chunk_size: int = 16_384
+) -> list[Neighbor]:
     """Return the rows nearest to a text, in a file of words to the mean of its words, without the text itself."""
-    _, texts, vectors = next(file.chunks(), ((), (), np.empty((0, 0))))
+    _, texts, vectors = next(_read_chunks(path, chunk_size), ((), (), np.empty((0, 0))))
     if not len(vectors):
-        raise InputError("contains no vectors", where=file.path)
+        raise InputError("contains no vectors", where=path)
     if vectors.shape[1] != embedder.width:
         what = f"vectors of {vectors.shape[1]} numbers, the model makes {embedder.width}"
-        raise InputError(what, where=file.path, remedy="Give the model and flags that it was made with")
-    if not file.is_of_words:
+        raise InputError(what, where=path, remedy="Give the model and flags that it was made with")
+    of_words = "word" in open_vectors(path).schema_arrow.names
+    if not of_words:
         cosine = float(normalize(vectors[0].astype(np.float32)) @ normalize(embedder(texts[0])))
         if cosine < _MIN_COSINE:
             what = f"row 1 is not the model's vector of its text (cosine {cosine:.2f})"
-            remedy = "Give the model and flags that it was made with, and its own texts"
-            raise InputError(what, where=file.path, remedy=remedy)
-    target = _vector_of_words(embedder, query) if file.is_of_words else embedder(query)
-    return _nearest(file.chunks(), target, top_k, excluded={query}, where=file.path)
+            raise InputError(what, where=path, remedy="Give the model and flags that it was made with")
+    target = _vector_of_words(embedder, query) if of_words else embedder(query)
+    return _nearest(_read_chunks(path, chunk_size), target, top_k, excluded={query}, where=path)
 
 
 def neighbors_in_table(embedder: Embedder, query: str, *, top_k: int) -> list[Neighbor]:
