@@ -10,7 +10,7 @@ import torch
 
 from cloze.errors import InputError
 from cloze.explorer.encoder_internals import batch_of
-from cloze.inference.pretrained_heads import FillMask, SentenceScorer, WordMasking
+from cloze.inference.pretrained_heads import FillMask, SentenceScorer
 from cloze.inference.pretrained_scores import evaluate_blimp, evaluate_fill
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForMaskedLM
@@ -45,14 +45,14 @@ def fill_mask(tmp_path: Path) -> FillMask:
     return FillMask.load(write_checkpoint(tmp_path / "model", model, PIECES), device="cpu")
 
 
-def score_plainly(scorer: SentenceScorer, text: str, masking: WordMasking) -> list[float]:
+def score_plainly(scorer: SentenceScorer, text: str) -> list[float]:
     encoding = scorer.tokenizer.encode(text)
     continues = [scorer.tokenizer.tokens[i].startswith("##") for i in encoding.input_ids]
     values = []
     for position in range(1, len(encoding) - 1):
         copy = scorer.tokenizer.encode(text)
         end = position + 1
-        while masking == "later" and continues[end]:
+        while continues[end]:
             end += 1
         copy.input_ids[position:end] = [scorer.tokenizer.mask_id] * (end - position)
         with torch.inference_mode():
@@ -61,11 +61,10 @@ def score_plainly(scorer: SentenceScorer, text: str, masking: WordMasking) -> li
     return values
 
 
-@pytest.mark.parametrize("masking", ["later", "none"])
 @pytest.mark.slow
-def test_scores_equal_a_plain_loop(scorer: SentenceScorer, masking: WordMasking) -> None:
-    for text, score in zip(SENTENCES, scorer(SENTENCES, word_masking=masking), strict=True):
-        plain = score_plainly(scorer, text, masking)
+def test_scores_equal_a_plain_loop(scorer: SentenceScorer) -> None:
+    for text, score in zip(SENTENCES, scorer(SENTENCES), strict=True):
+        plain = score_plainly(scorer, text)
         found = [token.log_probability for token in score.tokens]
         assert found == pytest.approx(plain, abs=1e-4)
         assert score.score == math.fsum(found)
@@ -74,10 +73,11 @@ def test_scores_equal_a_plain_loop(scorer: SentenceScorer, masking: WordMasking)
 def test_later_tokens_of_a_word_are_hidden(scorer: SentenceScorer) -> None:
     text = "unfathomably"
     assert len(scorer.tokenizer.encode(text)) > 3
-    later, none = scorer(text), scorer(text, word_masking="none")
-    assert later.score != none.score
-    assert later.tokens[-1] == none.tokens[-1]
-    assert scorer([text]) == [later]
+    score = scorer(text)
+    assert [token.log_probability for token in score.tokens] == pytest.approx(
+        score_plainly(scorer, text), abs=1e-4
+    )
+    assert scorer([text]) == [score]
     assert scorer([]) == []
     assert [score.score for score in scorer(["", " \n"])] == [0, 0]
 

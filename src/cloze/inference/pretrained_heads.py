@@ -1,6 +1,6 @@
 """Answer with the heads of pre-training: fill in masked words, predict the next sentence, score sentences.
 
-The score of a sentence is its pseudo-log-likelihood: each token is predicted from all the others, in a copy of the
+The score of a sentence is its pseudo-log-likelihood: each token is predicted from the others, in a copy of the
 sentence in which it is masked, and the logarithms of the true tokens' probabilities are added. Scores rank sentences
 of similar length, as of a minimal pair or the hypotheses of a speech recognizer; they are not the logarithm of a
 probability of the sentence.
@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, ClassVar, Literal, TypeAlias, overload
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from cloze.arguments import (
     check_integer,
     check_one_or_many,
     check_pairs,
-    check_text,
     iterate_texts,
 )
 from cloze.data.batch import Indices, MaskedBatch, PackedBatch, collate
@@ -161,7 +160,11 @@ class FillMask(MaskedLanguageModel):
     ) -> list[FilledText]:
         """Return texts with the candidates for each [MASK], given their places; warn of unknown words."""
         top_k = check_integer(top_k, "top_k")
-        masked = [self.mask(text, long_texts=long_texts, where=place) for text, place in texts]
+        input_ids = [self.tokenizer.encode(text).input_ids for text, _ in texts]
+        masked = [
+            self.mask(text, ids, long_texts=long_texts, where=place)
+            for (text, place), ids in zip(texts, input_ids, strict=True)
+        ]
         best = {
             index: top_candidates(logits_PV, self.tokenizer.text_of, top_k)
             for index, logits_PV in self.logits(list(chain.from_iterable(masked)))
@@ -171,21 +174,25 @@ class FillMask(MaskedLanguageModel):
             FilledText(text, [mask for _ in windows for mask in best[next(indices)]])
             for (text, _), windows in zip(texts, masked, strict=True)
         ]
-        count_unknown(self.tokenizer, [text for text, _ in texts]).warn("texts", stacklevel=3)
+        count_unknown(self.tokenizer, [text for text, _ in texts], input_ids).warn("texts", stacklevel=3)
         return filled
 
     def probabilities(self, text: str, *, long_texts: Literal["windows"] | None = None) -> FloatArray:
         """Return the probability of each token of the vocabulary at each [MASK], [masks, V]; raises as a call."""
-        windows = self.mask(check_text(text), long_texts=long_texts)
+        windows = self.mask(text, self.tokenizer.encode(text).input_ids, long_texts=long_texts)
         of_window = dict(self.logits(windows))
         logits_MV = np.concatenate([of_window[index] for index in range(len(windows))])
         return softmax(logits_MV).astype(np.float32)
 
     def mask(
-        self, text: str, *, long_texts: Literal["windows"] | None = None, where: str = "text"
+        self,
+        text: str,
+        ids: Sequence[int],
+        *,
+        long_texts: Literal["windows"] | None = None,
+        where: str = "text",
     ) -> list[MaskedSequence]:
-        """Encode a text, or the windows of a long text that have the most context around each [MASK]."""
-        ids = self.tokenizer.encode(text).input_ids
+        """Return the tokens of a text, or the windows of a long text that have the most context around each [MASK]."""
         positions = [place for place, token_id in enumerate(ids) if token_id == self.tokenizer.mask_id]
         if not positions:
             mask = self.tokenizer.special_token("mask")
@@ -254,8 +261,10 @@ class NextSentence(Answerer):
             sentence_b: the second sentence of each, if `sentence_a` has no tuples.
         """
         pairs, is_one = check_pairs(sentence_a, sentence_b, ("sentence_a", "sentence_b"), required=True)
-        predictions = [NextSentencePrediction(p > 0.5, p) for p in self.probabilities(self.encode(pairs))]
-        count_unknown(self.tokenizer, [" ".join(pair) for pair in pairs]).warn("pairs")
+        encodings = self.encode(pairs)
+        predictions = [NextSentencePrediction(p > 0.5, p) for p in self.probabilities(encodings)]
+        input_ids = [encoding.input_ids for encoding in encodings]
+        count_unknown(self.tokenizer, list(map(" ".join, pairs)), input_ids).warn("pairs")
         return predictions[0] if is_one else predictions
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> list[Encoding]:
@@ -279,10 +288,6 @@ class NextSentence(Answerer):
             probabilities[indices] = softmax(outputs["logits"])[:, IS_NEXT]
         return probabilities.tolist()
 
-
-WordMasking: TypeAlias = Literal["later", "none"]
-"""Which other tokens of its word are masked with a token: "later" (Kauf and Ivanova) or "none" (Salazar et al.). With
-none, the first token of a rare word is predicted from the later ones, and the word counts as probable."""
 
 _MAX_TOKENS_OF_WINDOW = 1 << 18  # copies in memory at once, sorted by length
 
@@ -321,30 +326,19 @@ class SentenceScorer(MaskedLanguageModel):
 
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a str is also a sequence
-        self, texts: str, *, word_masking: WordMasking = "later"
+        self, texts: str
     ) -> SentenceScore: ...
     @overload
-    def __call__(
-        self, texts: Sequence[str], *, word_masking: WordMasking = "later"
-    ) -> list[SentenceScore]: ...
+    def __call__(self, texts: Sequence[str]) -> list[SentenceScore]: ...
     @checks_arguments()
-    def __call__(self, texts: Any, *, word_masking: WordMasking = "later") -> Any:
-        """Return the score of a sentence, or of each of a list.
-
-        Args:
-            texts: one sentence, or any number.
-            word_masking: which other tokens of its word are masked with a token.
-        """
+    def __call__(self, texts: Any) -> Any:
+        """Return the score of a sentence, or of each of a list."""
         checked, is_one = check_one_or_many(texts)
-        scores = list(self.scores(checked, word_masking=word_masking))
+        scores = list(self.scores(checked))
         return scores[0] if is_one else scores
 
     def scores(
-        self,
-        texts: Iterable[str],
-        *,
-        word_masking: WordMasking = "later",
-        where: Callable[[int], str] = "texts[{}]".format,
+        self, texts: Iterable[str], *, where: Callable[[int], str] = "texts[{}]".format
     ) -> Iterator[SentenceScore]:
         """Yield the score of each sentence, in order, some at a time; that of an empty one is 0.
 
@@ -353,7 +347,7 @@ class SentenceScorer(MaskedLanguageModel):
         window: list[list[MaskedCopy]] = []
         num_tokens, unknown = 0, NONE_UNKNOWN
         for number, text in enumerate(iterate_texts(texts)):
-            window.append(self.masked_copies(text, word_masking, where=where(number)))
+            window.append(self.masked_copies(text, where=where(number)))
             unknown += count_unknown(self.tokenizer, [text], [{copy.target for copy in window[-1]}])
             num_tokens += sum(copy.num_tokens for copy in window[-1])
             if num_tokens >= _MAX_TOKENS_OF_WINDOW:
@@ -367,18 +361,17 @@ class SentenceScorer(MaskedLanguageModel):
         for copies in copies_of_text:
             yield self.join(copies, list(islice(log_probabilities, len(copies))))
 
-    def masked_copies(
-        self, text: str, word_masking: WordMasking = "later", *, where: str
-    ) -> list[MaskedCopy]:
-        """Return a copy for each token of a sentence, [CLS] and [SEP] apart; refuse a text that is too long."""
+    def masked_copies(self, text: str, *, where: str) -> list[MaskedCopy]:
+        """Return a copy for each token of a sentence, [CLS] and [SEP] apart; refuse a text that is too long.
+
+        The later tokens of its word are masked, too (Kauf and Ivanova): predicted from them, the first token of a rare
+        word would count as probable.
+        """
         ids = self.tokenizer.encode(text).input_ids
         check_length(ids, self.max_positions, where=where, remedy="Give one sentence at a time")
         ids_L = np.asarray(ids, np.int64)
         word_L = np.cumsum(~self.tokenizer.is_continuation[ids_L])
-        is_masked_LL = np.eye(len(ids_L), dtype=np.bool_)
-        if word_masking == "later":
-            is_masked_LL = np.triu(word_L[:, None] == word_L)
-        masked_LL = np.where(is_masked_LL, self.tokenizer.mask_id, ids_L)
+        masked_LL = np.where(np.triu(word_L[:, None] == word_L), self.tokenizer.mask_id, ids_L)
         return [MaskedCopy(masked_LL[i], (i,), ids[i]) for i in range(1, len(ids) - 1)]
 
     def log_probabilities(self, copies: Sequence[MaskedCopy]) -> list[float]:

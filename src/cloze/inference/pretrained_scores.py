@@ -155,8 +155,12 @@ def evaluate_fill(fill_mask: FillMask, source: Data, *, progress: Progress = SIL
             ids = [tokenizer.word_ids([row.required("answer")])[0].tolist() for row in part]
             answers.update(map(tuple, ids))
             texts = [row.required("text") for row in part]
-            unknown += count_unknown(tokenizer, texts)
-            masked = [fill_mask.mask(text, where=row.where)[0] for text, row in zip(texts, part, strict=True)]
+            input_ids = [tokenizer.encode(text).input_ids for text in texts]
+            unknown += count_unknown(tokenizer, texts, input_ids)
+            masked = [
+                fill_mask.mask(text, ids, where=row.where)[0]
+                for text, ids, row in zip(texts, input_ids, part, strict=True)
+            ]
             of_row: dict[int, int | None] = {}
             for index, (logits_V,) in fill_mask.logits(masked):
                 is_token = len(ids[index]) == 1 and ids[index][0] != tokenizer.unknown_id

@@ -295,7 +295,8 @@ async def fill(served: ServedModel, request: FillRequest, queue: Queue) -> list[
     def split(texts: list[str]) -> list[list[FillWindow]]:
         words = parameters.targets
         targets = None if words is None else tuple(_target_id(served, word) for word in words)
-        masked = (fill_mask.mask(text, long_texts=request.long_texts) for text in texts)
+        encode, long_texts = served.tokenizer.encode, request.long_texts
+        masked = (fill_mask.mask(text, encode(text).input_ids, long_texts=long_texts) for text in texts)
         return [[FillWindow(s.ids, s.positions, top_k, targets) for s in sequences] for sequences in masked]
 
     def join(_: Any, __: Any, of_windows: list[Masks]) -> Masks:

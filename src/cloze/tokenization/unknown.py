@@ -55,11 +55,9 @@ NONE_UNKNOWN = UnknownWords()
 
 
 def count_unknown(
-    tokenizer: Tokenizer, texts: Sequence[str], token_ids: Iterable[Collection[int]] | None = None
+    tokenizer: Tokenizer, texts: Sequence[str], token_ids: Iterable[Collection[int]]
 ) -> UnknownWords:
-    """Return how many texts have unknown words, given the token ids of each; None tokenizes them."""
-    if token_ids is None:
-        token_ids = (tokenizer.encode(text).input_ids for text in texts)
+    """Return how many texts have unknown words, given the token ids of each."""
     unknown_id = tokenizer.unknown_id
     unknown = [text for text, ids in zip(texts, token_ids, strict=True) if unknown_id in ids]
     example = next((word for text in unknown for word in unknown_words(tokenizer, text)), "")
