@@ -20,7 +20,7 @@ from cloze.config import from_dict
 from cloze.data.batch import MaskedBatch, PackedBatch
 from cloze.errors import InputError, RunError, is_out_of_memory
 from cloze.file_io import read_json
-from cloze.file_names import CONFIG_FILE, GRAPH_FACTS_FILE, GRAPH_FILE
+from cloze.file_names import GRAPH_FACTS_FILE, GRAPH_FILE
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import (
     MAX_TOKENS_ON_CPU,
@@ -31,7 +31,7 @@ from cloze.models.engine import (
     Runner,
     VectorOutput,
 )
-from cloze.models.graph import ENCODER_FACTS, GRAPH_KIND, MODEL_ITSELF
+from cloze.models.graph import GRAPH_KIND, MODEL_ITSELF
 from cloze.models.pooling import pool_groups
 from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
 from cloze.optional_dependencies import import_package, require
@@ -106,13 +106,6 @@ class GraphRunner(Runner):
         artifacts.verify(directory, kind=GRAPH_KIND)
         self.facts = read_graph_facts(directory)
         super().__init__(directory, self.facts.encoder, load_tokenizer(directory))
-        table = read_json(directory / CONFIG_FILE)
-        rows = {"max_position_embeddings": 1 + self.tokenizer.pad_id}  # of RoBERTa, before the first position
-        for name in ENCODER_FACTS:
-            size = getattr(self.config, name)
-            if table.get(name, size) not in (size, size + rows.get(name, 0)):
-                what = f"{name} is {size}, in {CONFIG_FILE} {table[name]!r}"
-                raise InputError(what, where=directory / GRAPH_FACTS_FILE, remedy=_EXPORT_AGAIN)
         if precision not in (None, "auto", stored := self.facts.precision):
             raise InputError(f"is a graph in {stored}, not {precision}", where=directory, remedy=_REMEDY)
         if device not in ("auto", "cpu"):
@@ -195,7 +188,7 @@ class GraphEngine:
             self._compute({"input_ids": ids_BL, "attention_mask": ids_BL + 1, "token_type_ids": ids_BL})
         except (RunError, UnicodeDecodeError) as error:
             problem = getattr(error, "what", error)
-            what = f"not the graph that {GRAPH_FACTS_FILE} and {CONFIG_FILE} describe: {problem}"
+            what = f"not the graph that {GRAPH_FACTS_FILE} describes: {problem}"
             raise InputError(what, where=file, remedy=_EXPORT_AGAIN) from error
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
@@ -305,10 +298,7 @@ def _one_line(error: Exception) -> str:
 
 
 def read_graph_facts(directory: Path) -> GraphFacts:
-    """Return what `cloze export` wrote about a graph; refuse missing facts."""
+    """Return what `cloze export` wrote about a graph."""
     where = directory / GRAPH_FACTS_FILE
     table, names = read_json(where), [field.name for field in fields(GraphFacts)]
-    facts = from_dict(GraphFacts, {name: table[name] for name in names if name in table}, where=str(where))
-    if missing := [name for name in ENCODER_FACTS if name not in table["encoder"]]:  # it has defaults
-        raise InputError(f"encoder.{missing[0]} is missing", where=where, remedy=_EXPORT_AGAIN)
-    return facts
+    return from_dict(GraphFacts, {name: table[name] for name in names if name in table}, where=str(where))
