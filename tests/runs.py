@@ -22,11 +22,12 @@ from cloze.tasks.task import Task
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.model_card import CardInfo
+from cloze.training.run import Launch
 
 
 def pretrain(config: PretrainConfig, run: Path, **options: Any) -> dict[str, float]:
     """Pre-train, from the checkpoint that the settings name."""
-    return pretraining_run.pretrain(config, run, start=find_initial_checkpoint(config), **options)
+    return pretraining_run.pretrain(config, run, find_initial_checkpoint(config), Launch(**options))
 
 
 def resume_pretraining(run: Path, **options: Any) -> dict[str, float]:

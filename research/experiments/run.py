@@ -34,6 +34,7 @@ from cloze.progress import SILENT, Progress
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.interrupts import Interrupted
 from cloze.training.metrics_log import read_metrics
+from cloze.training.run import Launch
 from cloze.training.run_directory import file_lock
 from experiments.plan import NO_DATA, OUTCOME, PlannedRun, describe_plan, plan_study, runs_of_seeds
 from experiments.plots import require_matplotlib
@@ -128,12 +129,14 @@ def _train(run: PlannedRun, progress: Progress) -> None:
     if (settings := run.directory / artifacts.RUN_CONFIG).exists():
         started = configuration.load(PretrainConfig, settings)
         moved = replace(started, data=run.config.data)  # where they are now
-        pretrain(moved, run.directory, start=find_initial_checkpoint(moved), resume=True, progress=progress)
+        launch = Launch(resume=True, progress=progress)
+        pretrain(moved, run.directory, find_initial_checkpoint(moved), launch)
     else:
         shutil.rmtree(run.directory, ignore_errors=True)
         if run.encoder is not None:
             _write_initial_model(run.config, run.encoder)
-        pretrain(run.config, run.directory, start=find_initial_checkpoint(run.config), progress=progress)
+        launch = Launch(progress=progress)
+        pretrain(run.config, run.directory, find_initial_checkpoint(run.config), launch)
     with torch.device("meta"):  # shapes only
         encoder = build_encoder(load_config(resolve_checkpoint(run.directory)))
     outcome = {

@@ -38,7 +38,7 @@ from cloze.training.interrupts import Interrupted, catch_signals
 from cloze.training.metric_sums import MeasuredStep, MetricSums, means_of_steps
 from cloze.training.objective import Objective, StepData
 from cloze.training.optimizer import Budget, OptimizerConfig, parse_duration
-from cloze.training.run import TrainingRun
+from cloze.training.run import Launch, TrainingRun
 from cloze.training.run_directory import run_lock
 from helpers import flip_bit
 from runs import CARD, CPU, assert_same_weights, losses, rows, weights
@@ -129,7 +129,7 @@ def _run(
         budget=budget or Budget(STEPS),
         card=CARD,
         context=CPU,
-        progress=progress,
+        launch=Launch(resume=resume, progress=progress),
     )
 
     def load(checkpoint: Path | None) -> LineObjective:
@@ -137,7 +137,7 @@ def _run(
             objective.model.load_state_dict(load_file(checkpoint / "model.safetensors"))
         return objective
 
-    return training.train(load, batches, resume=resume)
+    return training.train(load, batches)
 
 
 def _train(run: Path, objective: LineObjective | None = None, **settings) -> dict[str, Tensor]:

@@ -15,7 +15,6 @@ from cloze.data.batch import DataPosition, PretrainingBatch
 from cloze.models.batch import pack_padded
 from cloze.models.bert import GOOGLE, BertConfig, BertModel
 from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
-from cloze.progress import SILENT
 from cloze.training.config import EvaluationConfig, RunSettings
 from cloze.training.distributed import DistributedContext
 from cloze.training.metric_sums import MetricSums
@@ -100,8 +99,7 @@ def googles_steps(google_nano, tmp_path_factory) -> tuple[BertForPreTraining, li
         budget=Budget(steps),
         card=CARD,
         context=DistributedContext(torch.device("cpu")),
-        progress=SILENT,
-    ).train(lambda _: objective, lambda: objective, resume=False)
+    ).train(lambda _: objective, lambda: objective)
     return model, [row for row in read_metrics(run) if row["kind"] == "train"]
 
 

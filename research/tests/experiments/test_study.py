@@ -208,10 +208,10 @@ def test_a_dry_run_prints_the_duration(
 def test_other_runs_are_made_after_a_failure(
     data: Path, nano: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail_for_muon(config: PretrainConfig, run: Path, **settings: Any) -> dict[str, float]:
+    def fail_for_muon(config: PretrainConfig, run: Path, *arguments: Any) -> dict[str, float]:
         if config.optimizer.muon is not None:
             raise RunError("loss nan")
-        return pretrain(config, run, **settings)
+        return pretrain(config, run, *arguments)
 
     monkeypatch.setattr(study_run, "pretrain", fail_for_muon)
     made = read_study(nano)

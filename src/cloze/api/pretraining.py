@@ -53,6 +53,7 @@ def pretrain(*, output: str | Path, **options: Unpack[PretrainOptions]) -> dict[
     )
     from cloze.pretraining import run as pretraining
     from cloze.training.distributed import num_restarts
+    from cloze.training.run import Launch
     from cloze.training.run_directory import check_output
 
     writers = load_writers(options["report_to"], where="report_to")
@@ -72,15 +73,13 @@ def pretrain(*, output: str | Path, **options: Unpack[PretrainOptions]) -> dict[
             build_dataset(
                 vocabulary=config.init, output=data, texts=texts, overwrite=overwrite, progress=progress
             )
-    return pretraining.pretrain(
-        config,
-        run,
-        start=find_initial_checkpoint(config),
-        overwrite=overwrite,
+    launch = Launch(
         resume=resumed is not None,
+        overwrite=overwrite,
         callbacks=(*options["callbacks"], *writers),
         progress=progress,
     )
+    return pretraining.pretrain(config, run, find_initial_checkpoint(config), launch)
 
 
 def _check_texts(texts: Any, dataset: Path, progress: Progress) -> None:

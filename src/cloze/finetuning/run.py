@@ -26,7 +26,7 @@ from cloze.tasks.predict import predict
 from cloze.training.config import EvaluationConfig
 from cloze.training.model_card import BaseModel, CardInfo, DatasetReference, card_license
 from cloze.training.optimizer import Budget
-from cloze.training.run import TrainingRun
+from cloze.training.run import Launch, TrainingRun
 
 SCORES = "scores.json"
 
@@ -66,11 +66,10 @@ def train_and_score(
         budget=Budget(config.epochs * FinetuningBatches(prepared).steps_per_epoch, config.budget_seconds),
         card=_build_card_info(prepared),
         context=context,
-        progress=progress,
+        launch=Launch(resume=resume, overwrite=overwrite, callbacks=callbacks, progress=progress),
         files=files,
-        callbacks=callbacks,
     )
-    training_run.train(load, build_batches, resume=resume, overwrite=overwrite)
+    training_run.train(load, build_batches)
     return context.run_on_rank_zero(lambda: _score_best(prepared, run, progress))
 
 

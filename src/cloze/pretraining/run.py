@@ -1,7 +1,6 @@
 """A pre-training run from its settings to its last checkpoint."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,6 @@ import numpy as np
 
 from cloze import config as configuration
 from cloze.artifacts import LEARNED_FROM
-from cloze.callbacks import Callback
 from cloze.data.instances.masking import describe_whole_words
 from cloze.markdown import code_span
 from cloze.models.heads import BertForPreTraining
@@ -31,7 +29,7 @@ from cloze.training.model_card import BaseModel, CardInfo, DatasetReference
 from cloze.training.optimizer import Budget
 from cloze.training.plan import RunPlan, plan_run
 from cloze.training.precision import resolve_device
-from cloze.training.run import TrainingRun
+from cloze.training.run import Launch, TrainingRun
 from cloze.training.run_directory import check_output
 
 MIN_HELD_OUT_INSTANCES = 200
@@ -41,24 +39,20 @@ MIN_HELD_OUT_INSTANCES = 200
 def pretrain(
     config: PretrainConfig,
     run: Path,
-    *,
     start: Path | None = None,
-    overwrite: bool = False,
-    resume: bool = False,
-    callbacks: Sequence[Callback] = (),
-    progress: Progress = SILENT,
+    launch: Launch = Launch(),
 ) -> dict[str, float]:
     """Pre-train an encoder with masked words and next sentence, as `cloze.pretrain` does.
 
     Args:
         start: directory of the checkpoint that `config.init` names.
-        resume: continue the run in the directory.
     """
     with init_distributed(config.device) as context:
-        progress = progress if context.is_rank_zero else SILENT
+        launch = launch if context.is_rank_zero else replace(launch, progress=SILENT)
+        resume, progress = launch.resume, launch.progress
         if not resume:
             inputs = [config.data, config.init]
-            context.run_on_rank_zero(lambda: check_output(run, overwrite=overwrite, inputs=inputs))
+            context.run_on_rank_zero(lambda: check_output(run, overwrite=launch.overwrite, inputs=inputs))
             config = with_initial_architecture(config, start)
         config = context.run_on_rank_zero(lambda: verify_data(config))
         data = PretrainingData.load(config, context)
@@ -88,11 +82,10 @@ def pretrain(
             budget=Budget(config.steps, config.budget_seconds),
             card=_build_card_info(config, data, start),
             context=context,
-            progress=progress,
-            callbacks=tuple(callbacks),
+            launch=launch,
         )
         batches = partial(build_batches, config, data, run, progress)
-        metrics = training_run.train(load, batches, resume=resume, overwrite=overwrite)
+        metrics = training_run.train(load, batches)
         context.run_on_rank_zero(lambda: _note_losses(run, progress))
         return metrics
 

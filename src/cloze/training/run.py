@@ -21,7 +21,7 @@ import torch
 from cloze import artifacts
 from cloze.callbacks import Callback, Callbacks, TensorBoardWriter
 from cloze.file_names import CARD_FILE
-from cloze.progress import Progress, join_values
+from cloze.progress import SILENT, Progress, join_values
 from cloze.tables import format_count
 from cloze.training.checkpoints import (
     SETTINGS_FILE,
@@ -51,6 +51,18 @@ BuildBatches = Callable[[], BatchSource]
 """Builds the source of training batches once the run has its directory, which may keep a part of them."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Launch:
+    """How a run is started, and who follows it; its results do not depend on it."""
+
+    resume: bool = False
+    """Continue the run in the directory, from its newest intact checkpoint."""
+    overwrite: bool = False
+    callbacks: Sequence[Callback] = ()
+    """They receive what the run measures, besides its log."""
+    progress: Progress = SILENT
+
+
 @dataclass(kw_only=True, slots=True)
 class TrainingRun:
     """One run, from its first step or a checkpoint to its end."""
@@ -64,48 +76,40 @@ class TrainingRun:
     budget: Budget
     card: CardInfo
     context: DistributedContext
-    progress: Progress
+    launch: Launch = Launch()
     evaluate_first: bool = False
     """Also evaluate before the first step, so that a loss or gain against the initial model is seen."""
-    callbacks: Sequence[Callback] = ()
-    """They receive what the run measures, besides its log."""
     files: Mapping[str, Path] = field(default_factory=dict)
     """Files that the run keeps copies of, by their names in it."""
 
     def train(
-        self,
-        load: Callable[[Path | None], Objective],
-        build_batches: BuildBatches,
-        *,
-        resume: bool,
-        overwrite: bool = False,
+        self, load: Callable[[Path | None], Objective], build_batches: BuildBatches
     ) -> dict[str, float]:
         """Start the run or resume it; return the last evaluation.
 
         Args:
             load: loads the model of a checkpoint, or builds the initial one without, with its loss.
-            resume: train from the newest intact checkpoint.
 
         Raises:
             Interrupted: SIGINT or SIGTERM arrived; the newest checkpoint holds the last step that was not skipped.
         """
-        checkpoint, changes = None, dict[str, tuple[Any, Any]]()
+        checkpoint, changes, resume = None, dict[str, tuple[Any, Any]](), self.launch.resume
         if not resume:
             objective = load(None)  # a model that cannot be read is found before anything is written
         with run_lock(self.path, self.context):
             if resume:
                 checkpoint, changes = self.context.run_on_rank_zero(self._find_checkpoint)
                 objective = load(checkpoint)
-            with catch_signals(self.progress) as stop:
+            with catch_signals(self.launch.progress) as stop:
                 if not resume:
                     create = partial(create_run_directory, self.path, self.settings, files=self.files)
-                    self.context.run_on_rank_zero(partial(create, overwrite=overwrite))
+                    self.context.run_on_rank_zero(partial(create, overwrite=self.launch.overwrite))
                 return self._train(objective, build_batches, stop, checkpoint, changes)
 
     def _find_checkpoint(self) -> tuple[Path | None, dict[str, tuple[Any, Any]]]:
         """Return the newest intact checkpoint, and the settings that change, which `run.toml` then has."""
         artifacts.remove_temporary_files(self.path / "checkpoints")
-        checkpoint = newest_checkpoint(self.path, self.progress)
+        checkpoint = newest_checkpoint(self.path, self.launch.progress)
         if (self.path / METRICS).exists():
             read_metrics(self.path)
         return checkpoint, replace_settings(self.path, type(self.config), self.settings, checkpoint)
@@ -118,13 +122,13 @@ class TrainingRun:
         checkpoint: Path | None,
         changes: Mapping[str, tuple[Any, Any]],
     ) -> dict[str, float]:
-        path, context, progress = self.path, self.context, self.progress
+        path, context, progress = self.path, self.context, self.launch.progress
         state = TrainingState() if checkpoint is None else read_state(checkpoint)
         batches = build_batches()
         callbacks = Callback()  # does nothing
         if context.is_rank_zero:
             tensorboard = [TensorBoardWriter()] if find_spec("tensorboardX") is not None else []
-            callbacks = Callbacks([MetricsLog(), *tensorboard, *self.callbacks])
+            callbacks = Callbacks([MetricsLog(), *tensorboard, *self.launch.callbacks])
         steps = OptimizerSteps(
             path=path,
             state=state,
