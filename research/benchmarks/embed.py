@@ -37,7 +37,7 @@ from benchmarks.sentence_peers import (
     Vectors,
     load_transformers,
 )
-from cloze.cli.options import Flag
+from cloze.cli.parameters import POSITIONAL
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_files import read_texts
@@ -54,7 +54,7 @@ _LENGTHS = (8, 16, 32, 64, 512)
 
 @dataclass(frozen=True, kw_only=True)
 class _VectorBenchmark(TimedBenchmark):
-    input: Annotated[Path, Flag(is_positional=True)]
+    input: Annotated[Path, POSITIONAL]
     """Text with one text per line, or a table with a column text."""
     model: str
     """A directory of sentence-transformers."""

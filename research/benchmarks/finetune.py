@@ -17,7 +17,7 @@ from benchmarks.harness import Check, Peers, Result, TimedBenchmark, Timing, des
 from benchmarks.transformers_trainer import build_padded_model, train_with_trainer
 from cloze.api.settings import finetuning_layers, resolve_finetuning
 from cloze.choices import Precision
-from cloze.cli.options import Flag, Settings
+from cloze.cli.parameters import POSITIONAL
 from cloze.config import read_dict
 from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig
@@ -49,7 +49,7 @@ class Finetune(TimedBenchmark):
     name: ClassVar[str] = "finetune"
     peers_known: ClassVar[Collection[str]] = ("transformers", "transformers-tuned")
 
-    task: Annotated[str, Flag(is_positional=True)]
+    task: Annotated[str, POSITIONAL]
     """The task; cloze tasks lists all of them."""
     model: str
     """The pre-trained checkpoint to start from."""
@@ -59,7 +59,7 @@ class Finetune(TimedBenchmark):
     """Compared programs: transformers (float32), transformers-tuned (bfloat16, similar lengths together)."""
     config: str | None = None
     """A TOML file, or the name of a recipe, as for cloze finetune."""
-    settings: Settings = ()
+    settings: tuple[str, ...] = ()
     """One setting, as in --set epochs=4; may be given several times."""
     dtype: Precision = "auto"
     """Number format of cloze's matrix products; auto is bfloat16 where the machine is faster with it."""

@@ -22,12 +22,12 @@ from pathlib import Path
 from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import torch
 
 from cloze import artifacts
-from cloze.cli.options import CommonOptions, Flag, Flags
+from cloze.cli.parameters import CommonOptions
 from cloze.errors import InputError, RunError
 from cloze.optional_dependencies import import_package, require
 from cloze.process import THREAD_VARIABLES
@@ -38,7 +38,7 @@ from cloze.training.precision import peak_memory
 from cloze.training.run_directory import describe_environment
 from experiments.differences import paired_difference
 
-Peers: TypeAlias = Annotated[str, Flag(metavar="PEER[,PEER]")]
+Peers: TypeAlias = str
 EncoderSize: TypeAlias = Literal["tiny", "mini", "small", "medium", "base", "large"]
 TimedFunction = Callable[[], object]
 
@@ -143,7 +143,7 @@ class Benchmark:
     """Directory for a record of figures, machine and versions."""
     overwrite: bool = False
     """Replace the output if it exists."""
-    flags: Flags = field(default_factory=CommonOptions)
+    flags: CommonOptions = field(default_factory=CommonOptions)
 
     def run(self) -> Result:
         """Run the benchmark."""

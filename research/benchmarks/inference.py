@@ -15,7 +15,7 @@ from benchmarks.finetune import Finetune
 from benchmarks.harness import Benchmark, Result, Timing, describe_machine, describe_side, heading
 from benchmarks.serve import Client, server, text_of_length
 from benchmarks.start import Start
-from cloze.cli.options import Flag
+from cloze.cli.parameters import POSITIONAL
 from cloze.model_paths import resolve_checkpoint
 from cloze.tables import text_table
 from cloze.training.precision import processor
@@ -29,11 +29,11 @@ class Inference(Benchmark):
 
     name: ClassVar[str] = "inference"
 
-    input: Annotated[Path, Flag(is_positional=True)]
+    input: Annotated[Path, POSITIONAL]
     """Text with one text per line."""
     model: str
     """A directory of sentence-transformers."""
-    fill: Annotated[str, Flag(metavar="MODEL")] = "cloze-mini"
+    fill: str = "cloze-mini"
     """A model with a masked-word head, for the rows of whole processes."""
     mrpc: Path | None = None
     """Directory of MRPC: adds the rows of fine-tuning."""

@@ -29,7 +29,7 @@ from benchmarks.harness import (
     repeat,
 )
 from cloze.api.vocabularies import load_tokenizer
-from cloze.cli.options import Flag
+from cloze.cli.parameters import POSITIONAL
 from cloze.data.build.cleaning import STEPS, CleaningConfig
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.input_shards import BuildRun, ReadingConfig, plan_input_shards, read_documents
@@ -110,7 +110,7 @@ class Excerpt:
 class TextBenchmark(TimedBenchmark):
     """A benchmark over plain text."""
 
-    input: Annotated[tuple[str, ...], Flag(is_positional=True)]
+    input: Annotated[tuple[str, ...], POSITIONAL]
     """Text files, folders or globs, plain or compressed."""
     megabytes: float = 10.0
     """Size of the excerpt: whole documents from the beginning of the text."""

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 
-from cloze.cli.options import Flag, Flags
+from cloze.cli.parameters import CommonOptions
 from cloze.config import from_dict, read_toml
 from cloze.errors import InputError
 from cloze.models.bert import BertConfig, BertModel
@@ -189,20 +189,17 @@ def bottleneck(cost: Plan, *, cores_per_host: int) -> str:
 
 def run(
     *,
-    model: Annotated[
-        Literal["tiny", "mini", "small", "medium", "base", "large"],
-        Flag(metavar="SIZE"),
-    ] = "base",
-    text: Annotated[str, Flag(metavar="WORDS")] = "3.3e9w",
+    model: Literal["tiny", "mini", "small", "medium", "base", "large"] = "base",
+    text: str = "3.3e9w",
     accelerators: int = 1,
-    device: Annotated[str, Flag(metavar="NAME")] = "a100",
+    device: str = "a100",
     steps: float = 1e6,
     batch_size: int = 256,
     tflops: float | None = None,
     network: float | None = None,
     link: float | None = None,
     reduce_dtype: Literal["float32", "bfloat16"] = "float32",
-    flags: Flags,
+    flags: CommonOptions,
 ) -> None:
     """Calculate the cost of a pre-training run on many accelerators from the measured rate of one.
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TypeAlias
 
-from cloze.cli.options import Flag, Flags, Settings
+from cloze.cli.parameters import CommonOptions
 from cloze.config import find_recipe
 from cloze.errors import InputError
 from cloze.process import configure_memory
@@ -13,11 +13,8 @@ from experiments.run import run_study
 from experiments.study import STUDIES, read_study
 from experiments.timing import estimate_times, print_plan
 
-TasksData: TypeAlias = Annotated[
-    tuple[str, ...],
-    Flag(metavar="NAME=PATH"),
-]
-Seeds: TypeAlias = Annotated[tuple[int, ...], Flag(metavar="INT")]
+TasksData: TypeAlias = tuple[str, ...]
+Seeds: TypeAlias = tuple[int, ...]
 
 
 def run(
@@ -26,10 +23,10 @@ def run(
     output: Path,
     data: Path | None = None,
     tasks_data: TasksData = (),
-    settings: Settings = (),
+    settings: tuple[str, ...] = (),
     seed: Seeds = (),
     dry_run: bool = False,
-    flags: Flags,
+    flags: CommonOptions,
 ) -> None:
     """Pre-train the variants of a study over the same seeds, and write a record that compares them.
 

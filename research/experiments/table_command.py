@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
 
 from cloze import config as configuration
 from cloze.artifacts import check_output_path
-from cloze.cli.options import Flag, Flags, Settings
+from cloze.cli.parameters import CommonOptions
 from cloze.config import to_toml
 from cloze.errors import InputError
 from cloze.file_io import write_text
@@ -27,18 +26,18 @@ from experiments.timing import describe_times, estimate_times, print_plan
 def run(
     table: str,
     *,
-    model: Annotated[tuple[str, ...], Flag(metavar="PATH|SIZE")] = (),
+    model: tuple[str, ...] = (),
     data: Path | None = None,
     output: Path | None = None,
     tasks_data: TasksData = (),
-    budget: Annotated[str | None, Flag(metavar="TIME")] = None,
+    budget: str | None = None,
     seeds: int | None = None,
-    settings: Settings = (),
+    settings: tuple[str, ...] = (),
     dry_run: bool = False,
     ensemble: bool = False,
     device: str = "auto",
     overwrite: bool = False,
-    flags: Flags,
+    flags: CommonOptions,
 ) -> None:
     """Print a result table of the BERT paper with every published row, and the scores of your models.
 

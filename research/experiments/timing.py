@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cloze import artifacts
 from cloze.api.settings import find_initial_checkpoint
-from cloze.cli.options import Flags
+from cloze.cli.parameters import CommonOptions
 from cloze.data.dataset import Dataset
 from cloze.data.instances.masking import MaskingConfig
 from cloze.finetuning.finetune import plan_finetuning
@@ -53,7 +53,9 @@ def describe_times(times: Mapping[str, tuple[float, float]]) -> str:
     return f"{text_table(['', 'training', 'tasks'], rows)}\nabout {format_duration(total)} in all"
 
 
-def print_plan(runs: Sequence[PlannedRun], times: Mapping[str, tuple[float, float]], flags: Flags) -> None:
+def print_plan(
+    runs: Sequence[PlannedRun], times: Mapping[str, tuple[float, float]], flags: CommonOptions
+) -> None:
     """Print the runs and their duration, for `--dry-run`."""
     plan = {"runs": [str(run.directory) for run in runs], "seconds": sum(map(sum, times.values()))}
     flags.print(plan, f"{describe_plan(runs)}\n{describe_times(times)}")

@@ -13,12 +13,6 @@ from typing import Any
 
 from cloze.errors import InputError
 
-EXCLUDED = {
-    "append": ("validation_fraction", "overwrite"),
-    "resume": ("overwrite",),
-    "texts": ("data", "inputs", "format", "text_field", "encoding"),
-}
-"""By keyword, the keywords that it excludes."""
 _MAX_SHOWN = 40
 _MAX_LAYER = 1000
 
@@ -181,15 +175,6 @@ def parse_layers(text: str, name: str = "layers") -> tuple[int, ...]:
         what = f"{text[:40]!r} names no layers"
         raise InputError(what, where=name, remedy="Write them as in 12, -2, 1,6 or -4:-1") from None
     return tuple(layers)
-
-
-def check_exclusive(names: Set[str]) -> None:
-    """Refuse keywords that exclude each other."""
-    for name, others in EXCLUDED.items():
-        for other in others if name in names else ():
-            if other in names:
-                what = f"cannot be combined with `{name}`"
-                raise InputError(what, where=other, remedy="Leave out one of them")
 
 
 def is_missing(value: object) -> bool:

@@ -25,12 +25,18 @@ from typing import (
     get_origin,
 )
 
-from cloze.arguments import check_exclusive, describe, is_ordered
+from cloze.arguments import describe, is_ordered
 from cloze.errors import InputError
-from cloze.suggestions import check_keywords, did_you_mean
+from cloze.suggestions import did_you_mean, nearest
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+EXCLUDED = {
+    "append": ("validation_fraction", "overwrite"),
+    "resume": ("overwrite",),
+    "texts": ("data", "inputs", "format", "text_field", "encoding"),
+}
+"""By keyword, the keywords that it excludes."""
 _ARGS = re.compile(r"^( *)Args:\n(?:\1 +\S.*\n)*", re.MULTILINE)
 
 
@@ -130,14 +136,21 @@ def checks_arguments(
 
         @functools.wraps(function)
         def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            if not kwargs.keys() <= known.keys():
-                check_keywords(function.__qualname__, kwargs, known, settings)
+            for word in (word for word in kwargs if word not in known):
+                near = nearest(word, [*known, *settings()])
+                form = f"{near}=…" if near in known else f'settings={{"{near}": …}}'
+                hint = f". Did you mean {form}?" if near else ""
+                what = f"got an unexpected keyword argument {word!r}{hint}"
+                raise TypeError(f"{function.__qualname__}() {what}")
             names = set[str]()
             for name, value in (*zip(signature.parameters, args, strict=False), *kwargs.items()):
                 if name in known and value is not known[name]:
                     check_kind(value, hint_of(name), name)
                     names.add(name)
-            check_exclusive(names)
+            for name, others in EXCLUDED.items():
+                for other in (other for other in others if {name, other} <= names):
+                    what = f"cannot be combined with `{name}`"
+                    raise InputError(what, where=other, remedy="Leave out one of them")
             return function(*args, **(of_group | kwargs))
 
         checked.__doc__ = docstring

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Iterable
 
 MAX_LISTED = 10
 """Maximum number of names in a message."""
@@ -58,23 +58,3 @@ def list_names(names: Iterable[str]) -> str:
     more = len(names) - MAX_LISTED
     others = f" and {more:,} other{'s' * (more > 1)}" if more > 0 else ""
     return ", ".join(names[:MAX_LISTED]) + others
-
-
-def check_keywords(
-    function: str,
-    keywords: Iterable[str],
-    known: Collection[str],
-    settings: Callable[[], Iterable[str]] = tuple,
-) -> None:
-    """Raise TypeError for keywords that a function does not have, and suggest one.
-
-    Args:
-        settings: returns the keys that its argument `settings` may have.
-    """
-    for word in keywords:
-        if word not in known:
-            near = nearest(word, [*known, *settings()])
-            is_setting = near not in known and "settings" in known
-            form = f'settings={{"{near}": …}}' if is_setting else f"{near}=…"
-            hint = f". Did you mean {form}?" if near else ""
-            raise TypeError(f"{function}() got an unexpected keyword argument {word!r}{hint}")

@@ -89,7 +89,7 @@ def test_ctrl_c_while_data_are_prepared_leaves_no_run(samples: Samples, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["cloze.cli", "importlib.metadata", "cloze.cli.options", "torch"])
+@pytest.mark.parametrize("module", ["cloze.cli", "importlib.metadata", "cloze.cli.parameters", "torch"])
 def test_ctrl_c_while_a_command_is_imported_is_one_line(module: str) -> None:
     program = f"""
         import signal, sys

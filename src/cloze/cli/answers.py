@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze.cli.options import CommonOptions
+from cloze.cli.parameters import CommonOptions
 from cloze.cli.parser import Shown, verb
 from cloze.tables import format_count, terminal_width
 

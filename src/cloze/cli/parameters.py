@@ -1,8 +1,7 @@
-"""The parameters of a function as flags: names, types, defaults and help from its signature and docstring."""
+"""The parameters of a function as flags, from its signature and docstring, and the flags of all commands."""
 
 import dataclasses
 import inspect
-import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,10 +11,12 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import cyclopts
 from docstring_parser import parse_from_object
 
-from cloze.cli.options import Flag
 from cloze.config import read_dict
 from cloze.errors import InputError
+from cloze.file_io import to_json_text
+from cloze.progress import Progress
 from cloze.signatures import AnnotationNames
+from cloze.text_encoding import escape_controls
 
 SHORT_FLAGS = {
     "config": "-c",
@@ -39,13 +40,34 @@ IN_MEMORY = "texts"
 """The keyword of texts in memory, which has no flag if its type is Any."""
 _MAX_DIGITS = 18
 """Libraries count in 64 bits."""
-_URL = re.compile(r"[a-z][a-z0-9+.-]+:/")
-"""A URL as `Path` writes it, with one slash."""
 STDIN = "\0stdin"
 """Stands for the word -, which cyclopts takes for a flag."""
 _ONLY_PYTHON = " In Python"
 """Starts the end of a description that the help of the shell leaves out."""
 EMPTY = inspect.Parameter.empty
+POSITIONAL = "positional"
+"""Marks a field of a dataclass that is no flag, in its `Annotated` type."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CommonOptions:
+    """Flags of every command."""
+
+    quiet: bool = False
+    """Hide progress and notes."""
+    json: bool = False
+    """Print the result as JSON."""
+    debug: bool = False
+    """Show the traceback of an error."""
+
+    @property
+    def progress(self) -> Progress:
+        """Progress on stderr."""
+        return Progress(quiet=self.quiet)
+
+    def print(self, result: Any, text: str) -> None:
+        """Print the result as text or, with `--json`, as JSON."""
+        print(to_json_text(result) if self.json else escape_controls(text))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,22 +81,21 @@ class Parameter:
     """A table is made of words KEY=VALUE."""
     default: Any
     help: str
-    flag: Flag = dataclasses.field(default_factory=Flag)
     is_positional: bool = False
 
     @property
     def names(self) -> list[str]:
         """The flags, the long one first."""
-        long = "set" if self.shape == "table" else self.flag.name or self.name
+        long = "set" if self.name == SETTINGS else self.name
         short = [SHORT_FLAGS[self.name]] if self.name in SHORT_FLAGS else []
         return ["--" + long.replace("_", "-"), *short]
 
     @property
     def metavar(self) -> str | None:
         """The word for a value in the help; None for switches and choices, which cyclopts names."""
-        if self.flag.metavar is not None or self.kind is bool or get_origin(self.kind) is Literal:
-            return self.flag.metavar
-        if self.shape == "table":
+        if self.kind is bool or get_origin(self.kind) is Literal:
+            return None
+        if self.name == SETTINGS:
             return "KEY=VALUE"
         names = {int: "INT", float: "FLOAT", Path: "PATH"}
         if len(members := _members(self.kind)) > 1:
@@ -134,9 +155,6 @@ class Parameter:
         for place, word in enumerate(words):
             if str(word) == STDIN:
                 words[place] = type(word)("-")
-            elif isinstance(word, Path) and _URL.match(str(word)):
-                where = str(word).replace(":/", "://", 1)
-                raise InputError("this flag takes a local path", where=where, remedy="Copy the files first")
             elif {int, float} & {*members} and word not in members:
                 number, kind = (float, "number") if float in members else (int, "whole number")
                 if number is int and len(word) > _MAX_DIGITS and word.lstrip("+-").isdecimal():
@@ -169,9 +187,9 @@ def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
     texts = _descriptions(function)
     parameters: list[Parameter] = []
     for name, parameter in inspect.signature(function).parameters.items():
-        hint, flag = _split_annotation(hints[name])
+        hint, *marks = get_args(hints[name]) if get_origin(hints[name]) is Annotated else [hints[name]]
         is_keyword = inspect.isclass(function) or parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        is_positional = flag.is_positional or not is_keyword
+        is_positional = POSITIONAL in marks or not is_keyword
         is_in_python = name in IN_PYTHON or (name == IN_MEMORY and hint is Any)
         if name == COMMON or (is_in_python and not is_positional):
             continue
@@ -183,19 +201,10 @@ def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
                 shape=shape,
                 default=parameter.default,
                 help=texts.get(name, ""),
-                flag=flag,
                 is_positional=is_positional,
             )
         )
     return parameters
-
-
-def _split_annotation(hint: Any) -> tuple[Any, Flag]:
-    """Return a type and how it is shown."""
-    if get_origin(hint) is not Annotated:
-        return hint, Flag()
-    kind, *notes = get_args(hint)
-    return kind, next((note for note in notes if isinstance(note, Flag)), Flag())
 
 
 def _words_of(hint: Any, *, is_positional: bool) -> tuple[Any, Literal["one", "many", "table"]]:
@@ -205,7 +214,7 @@ def _words_of(hint: Any, *, is_positional: bool) -> tuple[Any, Literal["one", "m
     parameter whose first type is a sequence has several words, and one that is positional if any of them is.
     """
     members = list(get_args(hint)) if get_origin(hint) in (typing.Union, types.UnionType) else [hint]
-    members = [_split_annotation(member)[0] for member in members if member is not types.NoneType]
+    members = [member for member in members if member is not types.NoneType]
     if get_origin(members[0]) in (dict, Mapping):
         return str, "table"
     sequences = [member for member in members if get_origin(member) in (tuple, list, Sequence, Iterable)]

@@ -17,8 +17,16 @@ from cyclopts import exceptions
 from rich.console import Console
 
 import cloze
-from cloze.cli.options import CommonOptions
-from cloze.cli.parameters import COMMON, EMPTY, SETTINGS, STDIN, Parameter, paragraphs, parameters_of
+from cloze.cli.parameters import (
+    COMMON,
+    EMPTY,
+    SETTINGS,
+    STDIN,
+    CommonOptions,
+    Parameter,
+    paragraphs,
+    parameters_of,
+)
 from cloze.errors import MISSING, ClozeError, InputError, RunError
 from cloze.process import usable_processors
 from cloze.progress import is_rank_zero

@@ -5,7 +5,7 @@ from typing import Literal
 import cyclopts
 
 from cloze.cli import VERBS, load_verb, main, split_verb
-from cloze.cli.options import CommonOptions
+from cloze.cli.parameters import CommonOptions
 from cloze.cli.parser import Command, Shown, verb
 from cloze.errors import InputError
 from cloze.suggestions import nearest
