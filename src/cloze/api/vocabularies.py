@@ -112,7 +112,6 @@ def extend_vocabulary(
         number: instead of words, number of words to add: the most frequent ones of the text that are not tokens yet.
         texts: instead of inputs, texts in memory.
     """
-    from cloze.data.build.accents import AccentCounts
     from cloze.data.build.input_shards import local_paths
     from cloze.data.build.vocabulary import KIND, count_input_words
     from cloze.data.build.vocabulary_extension import add_words, most_frequent_words, read_words
@@ -121,7 +120,7 @@ def extend_vocabulary(
     source, target = resolve_checkpoint(vocabulary, files="tokenizer"), Path(output)
     words = Path(words) if isinstance(words, str) else words
     counts: Mapping[str, int] = {}
-    accents, run = AccentCounts(), build_run(options, overwrite=options["overwrite"])
+    run = build_run(options, overwrite=options["overwrite"])
     with open_text(inputs, texts, options) as (files, reading):
         read = [source, *([words] if isinstance(words, Path) else []), *local_paths(files)]
         artifacts.check_output_path(target, overwrite=run.overwrite, inputs=read)
@@ -130,14 +129,11 @@ def extend_vocabulary(
             raise InputError("one of `words` and `number` is needed", remedy=remedy)
         tokenizer = load_wordpiece(source)
         if files:
-            (counts,), accents = count_input_words(files, [tokenizer], reading, run)
+            (counts,) = count_input_words(files, [tokenizer], reading, run)
     if words is not None:
-        wanted, accents = read_words(words, tokenizer)
+        wanted = read_words(words, tokenizer)
     elif number is not None:
         wanted = most_frequent_words(counts, tokenizer, number)
-    remedy = "The model reads its text so; cloze vocab --keep-accents or --cased learns a vocabulary that keeps them"
-    for line in accents.describe(remedy):
-        run.progress.note(line)
     extended, extension = add_words(tokenizer, wanted, counts)
     with artifacts.write_directory(target, kind=KIND, overwrite=run.overwrite) as directory:
         extended.save(directory)
@@ -195,7 +191,7 @@ def inspect_vocabulary(
     counts: Sequence[Mapping[str, int]] = [{}] * len(tokenizers)
     with open_text(inputs, texts, options) as (files, reading):
         if files:
-            counts, _ = count_input_words(files, tokenizers, reading, build_run(options))
+            counts = count_input_words(files, tokenizers, reading, build_run(options))
     return [
         InspectedVocabulary(
             str(directory),

@@ -10,7 +10,6 @@ import cloze
 from cloze import artifacts
 from cloze.cli import main
 from cloze.errors import InputError
-from cloze.progress import Progress
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.vocabulary import add_tokens
@@ -162,22 +161,3 @@ def test_cli_extends_and_inspects(tmp_path, vocabulary, text, capsys):
     assert after["tokens"] == [["glyptos", "[UNK]"]]
     assert main(["vocab", "inspect", str(new), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["vocabulary"]["tokens"] == len(TOKENS)
-
-
-def test_added_words_that_lose_their_marks_give_a_warning(tmp_path, vocabulary, capsys):
-    words = tmp_path / "words.txt"
-    words.write_text("हिन्दी\nсвій\n", encoding="utf-8")
-    cloze.extend_vocabulary(vocabulary, output=tmp_path / "new", words=words, progress=Progress())
-    notes = capsys.readouterr().err
-    assert "lower-casing removes accents and marks" in notes
-    assert "cloze vocab --keep-accents or --cased learns a vocabulary that keeps them" in notes
-
-
-@pytest.mark.parametrize("keep_accents", [False, True])
-def test_frequent_words_that_lose_their_marks_give_a_warning(tmp_path, capsys, keep_accents):
-    WordPieceTokenizer.from_tokens(TOKENS, strip_accents=False if keep_accents else None).save(tmp_path)
-    text = write(tmp_path / "text.txt", "हिन्दी और свій кіт है।\n" * 2)
-    cloze.extend_vocabulary(tmp_path, output=tmp_path / "new", inputs=[text], number=2, progress=Progress())
-    notes = capsys.readouterr().err
-    assert ("which changes 17.6% of the letters" in notes) == (not keep_accents)
-    assert ("becomes" in notes) == (not keep_accents)

@@ -99,13 +99,15 @@ CASES = {
     "a folder of hidden files": Case({".text": TEXT}, ("{tmp}: no file in this folder",)),
     "a glob that matches nothing": Case({}, ("{tmp}/*.txt: no such file",), ("{tmp}/*.txt",)),
     "one of several is missing": Case({"a": TEXT}, ("{tmp}/b: no such file",), ("{tmp}/a", "{tmp}/b")),
-    "a link to nothing": Case({"a": lambda path: path.symlink_to("none")}, ("{tmp}/a: a link to nothing",)),
+    "a link to nothing": Case(
+        {"a": lambda path: path.symlink_to("none")}, ("{tmp}/a: cannot be read: No such file",)
+    ),
     "a link to itself": Case(
         {"a": lambda path: path.symlink_to("a")}, ("{tmp}/a: cannot be read: Too many levels",), ("{tmp}/a",)
     ),
-    "a pipe": case("pipe", os.mkfifo, "{tmp}/pipe: is a pipe", "- < {tmp}/pipe"),
-    "a pipe in a folder": Case({"a": TEXT, "pipe": os.mkfifo}, ("{tmp}/pipe: is a pipe",)),
-    "a device": Case({}, ("/dev/null: is a device or socket, not a file",), ("/dev/null",)),
+    "a pipe": case("pipe", os.mkfifo, "{tmp}/pipe: is not a regular file", "- < {tmp}/pipe"),
+    "a pipe in a folder": Case({"a": TEXT, "pipe": os.mkfifo}, ("{tmp}/pipe: is not a regular file",)),
+    "a device": Case({}, ("/dev/null: is not a regular file",), ("/dev/null",)),
     "no documents asked for": Case({"a": TEXT}, ("limit: 0 is less than 1",), reading={"limit": 0}),
     # sizes
     "a row of 33 MB": of_json('{"text": "' + "a" * 33_000_000, "{tmp}/rows.jsonl:2: a line of over 32 MB"),
@@ -162,7 +164,9 @@ CASES = {
         text_field="body",
     ),
     # save_to_disk
-    "a data file missing": Case(saved(data_0_arrow=None), ("{tmp}/data-0.arrow: no such file", "names it")),
+    "a data file missing": Case(
+        saved(data_0_arrow=None), ("{tmp}/data-0.arrow: cannot be read: No such file",)
+    ),
     "a damaged state.json": Case(saved(state_json=b"{"), ("{tmp}/state.json: not a JSON file", "again")),
     "a state.json that is a list": Case(saved(state_json=b"[]"), ("{tmp}/state.json: not a JSON object",)),
     "a selection of rows": Case(
@@ -170,7 +174,7 @@ CASES = {
         ("{tmp}: only a selection", "flatten_indices"),
     ),
     "a split missing": Case(
-        {"dataset_dict.json": b'{"splits": ["train"]}'}, ("{tmp}/train: no such file", "names it")
+        {"dataset_dict.json": b'{"splits": ["train"]}'}, ("{tmp}/train: cannot be read: No such file",)
     ),
 }
 

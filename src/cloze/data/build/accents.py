@@ -49,14 +49,14 @@ class AccentCounts(Counts):
         examples = tuple(ChangedWord(word, _shown(word)) for _, word in nsmallest(MAX_EXAMPLES, changes))
         return cls(letters, -sum(change for change, _ in changes), examples)
 
-    def describe(self, remedy: str = "--keep-accents lower-cases without it, --cased keeps all") -> list[str]:
+    def describe(self) -> list[str]:
         """Return a warning if a noticeable share of the letters changes."""
         if self.changed < max(1, _MIN_SHARE * self.letters):
             return []
         examples = ", ".join(f"{word.before} becomes {word.after}" for word in self.examples)
         return [
             f"warning: lower-casing removes accents and marks, which changes {self.changed / self.letters:.1%} of the "
-            f"letters: {examples}. {remedy}"
+            f"letters: {examples}. --keep-accents lower-cases without it, --cased keeps all"
         ]
 
 

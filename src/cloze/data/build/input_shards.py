@@ -279,13 +279,6 @@ def _walk(path: str, parents: Sequence[tuple[int, int]] = ()) -> Iterator[str]:
 
 
 def _check_regular(path: str) -> str:
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        what = "a link to nothing" if os.path.islink(path) else "no such file, though the data set names it"
-        raise InputError(what, where=path) from None
-    if stat.S_ISFIFO(mode):
-        raise InputError("is a pipe, not a file", where=path, remedy=f"Read it as stdin: - < {path}")
-    if not stat.S_ISREG(mode):
-        raise InputError("is a device or socket, not a file", where=path)
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise InputError("is not a regular file", where=path, remedy=f"Read a pipe as stdin: - < {path}")
     return path

@@ -5,7 +5,7 @@ can be learned from one count.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
@@ -67,13 +67,12 @@ def count_input_words(
     tokenizers: Sequence[WordPieceTokenizer],
     reading: ReadingConfig = ReadingConfig(),
     run: BuildRun = BuildRun(),
-) -> tuple[list["Counter[str]"], AccentCounts]:
-    """Count the words of a text as each tokenizer splits it, and the letters that the first one strips of accents."""
+) -> list["Counter[str]"]:
+    """Count the words of a text as each tokenizer splits it."""
     settings = list(map(word_settings, tokenizers))
     different = [entry for number, entry in enumerate(settings) if entry not in settings[:number]]
     totals: list[Counter[str]] = [Counter() for _ in different]
-    accents, cleaning = AccentCounts(), CleaningCounts()
-    shards = plan_input_shards(inputs, reading)
+    cleaning, shards = CleaningCounts(), plan_input_shards(inputs, reading)
     size = total_bytes(shards)
     with run.progress.bar("counting words", total=size, unit="bytes") as bar:
         counted = map_ordered(
@@ -81,40 +80,28 @@ def count_input_words(
             shards,
             workers=1 if size is None else run.workers,  # stdin is read by this process
         )
-        for shard, (counts, cleaned) in zip(shards, counted, strict=True):
+        for shard, (counters, cleaned) in zip(shards, counted, strict=True):
             bar.advance(shard.size_bytes)
             cleaning += cleaned
-            accents += counts[0][1]
-            for total, (counter, _) in zip(totals, counts, strict=True):
+            for total, counter in zip(totals, counters, strict=True):
                 total.update(counter)
     if not any(totals):
         raise no_text_error(inputs, cleaning)
-    return [totals[different.index(entry)] for entry in settings], accents
+    return [totals[different.index(entry)] for entry in settings]
 
 
 def _count_shard(
     input_shard: InputShard, *, settings: Sequence[Mapping[str, Any]], reading: ReadingConfig
-) -> tuple[list[tuple["Counter[str]", AccentCounts]], CleaningCounts]:
-    totals: list[tuple[Counter[str], AccentCounts]] = [(Counter(), AccentCounts()) for _ in settings]
-    cleaning = CleaningCounts()
+) -> tuple[list["Counter[str]"], CleaningCounts]:
+    totals, cleaning = [Counter[str]() for _ in settings], CleaningCounts()
     for documents in split_into_parts(read_documents(input_shard), reading.part_characters):
         cleaned, changes = clean_all(documents, reading.cleaning)
         cleaning += changes
-        for number, (total, accents) in enumerate(totals):
-            counts, changed = _count(cleaned, settings[number])
-            total.update(counts)
-            totals[number] = total, accents + changed
+        for total, of_tokenizer in zip(totals, settings, strict=True):
+            total.update(
+                count_words((line for document in cleaned for line in document.lines), **of_tokenizer)
+            )
     return totals, cleaning
-
-
-def _count(documents: Iterable[Document], settings: Mapping[str, Any]) -> tuple["Counter[str]", AccentCounts]:
-    """Count the words of documents, and the letters that a tokenizer strips of accents."""
-    accents: list[AccentCounts] = []
-    strips_accents = settings["lowercase"] and settings["strip_accents"] is not False
-    if strips_accents:
-        settings = {**settings, "observe": lambda words: accents.append(AccentCounts.of_words(words))}
-    lines = (line for document in documents for line in document.lines)
-    return count_words(lines, **settings), sum(accents, AccentCounts())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,12 +171,19 @@ def train_vocabulary(
 def _count_part(
     documents: list[Document], path: Path, *, cleaning: CleaningConfig, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Count the words of some documents and write the counts as a part."""
+    """Count words, and the letters that lower-casing strips of accents, and write the counts as a part."""
     cleaned, done = clean_all(documents, cleaning)
-    counts, accents = _count(cleaned, settings)
+    accents: list[AccentCounts] = []
+    if settings["lowercase"] and settings["strip_accents"] is not False:
+        settings = {**settings, "observe": lambda words: accents.append(AccentCounts.of_words(words))}
+    counts = count_words((line for document in cleaned for line in document.lines), **settings)
     words = pa.array(counts.keys(), _SCHEMA.field("word").type)
     write_record_batch(path, {"word": words, "count": pa.array(counts.values(), pa.int64())})
-    return {"words": counts.total(), "cleaning": asdict(done), "accents": asdict(accents)}
+    return {
+        "words": counts.total(),
+        "cleaning": asdict(done),
+        "accents": asdict(sum(accents, AccentCounts())),
+    }
 
 
 def _add_up(parts: Sequence[Path]) -> tuple[dict[str, int], CleaningCounts, AccentCounts]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from cloze.arguments import check_texts
-from cloze.data.build.accents import AccentCounts
 from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
 from cloze.data.build.vocabulary import word_settings
 from cloze.errors import InputError
@@ -80,10 +79,8 @@ def add_words(
     )
 
 
-def read_words(words: Path | Sequence[str], tokenizer: WordPieceTokenizer) -> tuple[list[str], AccentCounts]:
-    """Normalize words, or a file of one per line, as the tokenizer does, and count the letters that this changes."""
-    is_stripped = tokenizer.lowercase and tokenizer.strip_accents is not False
-    accents = AccentCounts()
+def read_words(words: Path | Sequence[str], tokenizer: WordPieceTokenizer) -> list[str]:
+    """Normalize words, or a file of one per line, as the tokenizer does."""
     settings = word_settings(tokenizer)
     read: dict[str, None] = {}
     if isinstance(words, Path):
@@ -100,11 +97,9 @@ def read_words(words: Path | Sequence[str], tokenizer: WordPieceTokenizer) -> tu
             remedy = "Give one word per line; the tokenizer always splits at spaces and punctuation"
             raise InputError(what, where=where, remedy=remedy)
         read[word] = None
-        if is_stripped:
-            accents += AccentCounts.of_words([(text.strip(), 1)])
     if not read:
         raise InputError("no word in it", where=words if isinstance(words, Path) else "words")
-    return list(read), accents
+    return list(read)
 
 
 def most_frequent_words(counts: Mapping[str, int], tokenizer: WordPieceTokenizer, number: int) -> list[str]:
