@@ -11,8 +11,8 @@ from cloze.export.graph import build_graph, padded_outputs
 from cloze.export.onnx import compare_with_torch
 from cloze.models.batch import PaddedBatch, pack_padded, to_device
 from cloze.models.encoder import EncoderOutput, encoders, get_encoder, register_encoder
+from cloze.models.engine import INPUTS
 from cloze.models.external_weights import load_external_model
-from cloze.models.graph import INPUTS
 from cloze.models.heads import ModelWithHead
 from encoder_families import make_encoder
 from model_heads import HEADS

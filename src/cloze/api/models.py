@@ -176,7 +176,7 @@ def export_model(
         precision: number format of the graph: float32; float16 for weights and arithmetic; or int8 for matrices and
             embeddings.
     """
-    from cloze.models.graph import GRAPH_PACKAGES
+    from cloze.models.engine import GRAPH_PACKAGES
     from cloze.optional_dependencies import require
 
     require(GRAPH_PACKAGES, extra="onnx", where="ONNX")

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from cloze.choices import GraphPrecision
 from cloze.models.batch import PaddedBatch, pack_padded
 from cloze.models.encoder import Encoder, get_encoder
-from cloze.models.graph import INPUTS
+from cloze.models.engine import INPUTS
 from cloze.models.heads import ModelWithHead
 
 OPSET = 20

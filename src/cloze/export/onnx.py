@@ -26,8 +26,15 @@ from cloze.markdown import render_markdown
 from cloze.model_paths import is_graph, resolve_checkpoint
 from cloze.models.config_file import load_labels
 from cloze.models.encoder import Encoder, get_encoder
+from cloze.models.engine import (
+    ENCODER_FACTS,
+    GRAPH_KIND,
+    GRAPH_PACKAGES,
+    INPUTS,
+    MODEL_ITSELF,
+    VectorOutput,
+)
 from cloze.models.external_weights import ExternalModel, load_external_model
-from cloze.models.graph import ENCODER_FACTS, GRAPH_KIND, GRAPH_PACKAGES, INPUTS, MODEL_ITSELF
 from cloze.models.heads import BertForFeatureExtraction, ModelWithHead, SentenceEncoder
 from cloze.models.sentence_transformers import load_sentence_encoder_config, save_sentence_encoder_config
 from cloze.models.torch_internals import cpu_instructions
@@ -256,8 +263,8 @@ def _load(checkpoint: Path, *, of_encoder: bool = False) -> _LoadedModel:
     longest = encoder.config.max_position_embeddings
     if sentence_encoder is not None:
         pooling, normalize = sentence_encoder.pooling, sentence_encoder.normalize
-        dim = sentence_encoder.truncate_dim
-        model = SentenceEncoder(encoder, pooling=pooling, normalize=normalize, truncate_dim=dim).eval()
+        output = VectorOutput(pooling, normalize, sentence_encoder.truncate_dim)
+        model = SentenceEncoder(encoder, output).eval()
         return _LoadedModel(external, model, min(sentence_encoder.max_seq_length or longest, longest))
     if external.model is encoder and external.missing_keys:
         return _LoadedModel(external, BertForFeatureExtraction(encoder).eval(), max_length)

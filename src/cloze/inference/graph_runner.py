@@ -23,7 +23,9 @@ from cloze.file_io import read_json
 from cloze.file_names import GRAPH_FACTS_FILE, GRAPH_FILE
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import (
+    GRAPH_KIND,
     MAX_TOKENS_ON_CPU,
+    MODEL_ITSELF,
     RUNNING,
     FloatArray,
     HeadOutput,
@@ -31,7 +33,6 @@ from cloze.models.engine import (
     Runner,
     VectorOutput,
 )
-from cloze.models.graph import GRAPH_KIND, MODEL_ITSELF
 from cloze.models.pooling import pool_groups
 from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
 from cloze.optional_dependencies import import_package, require

@@ -15,8 +15,7 @@ from cloze.models import heads
 from cloze.models.checkpoint import load_model, verify_checkpoint
 from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
-from cloze.models.engine import Engine, HeadOutput, Output, Runner, VectorOutput
-from cloze.models.graph import GRAPH_PACKAGES
+from cloze.models.engine import GRAPH_PACKAGES, Engine, HeadOutput, Output, Runner, VectorOutput
 from cloze.models.heads import SentenceEncoder, TokenEncoder
 from cloze.models.torch_engine import TorchEngine
 from cloze.models.weight_files import load_weights, read_weight_headers
@@ -74,18 +73,8 @@ class TorchRunner(Runner):
     def _start(self, output: Output) -> Engine:
         if isinstance(output, HeadOutput):
             return TorchEngine(self.load(output.build or getattr(heads, output.head_name or "")))
-        layers, combine = output.layers, output.combine
-        if output.pooling is None:
-            return TorchEngine(self.load(partial(TokenEncoder, layers=layers, combine=combine)))
-        head = partial(
-            SentenceEncoder,
-            pooling=output.pooling,
-            normalize=output.normalize,
-            truncate_dim=output.truncate_dim,
-            layers=layers,
-            combine=combine,
-        )
-        return TorchEngine(self.load(head))
+        head = TokenEncoder if output.pooling is None else SentenceEncoder
+        return TorchEngine(self.load(partial(head, output=output)))
 
 
 class Int8Runner(TorchRunner):

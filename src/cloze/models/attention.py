@@ -173,22 +173,16 @@ def local_attention(
     scaled_TNH = query_TNH * query_TNH.shape[-1] ** -0.5
     contexts = []
     for query, key, value in split_by_length(batch, scaled_TNH, key_TNH, value_TNH):
-        is_short = query.shape[2] <= _BLOCKS_OF_FULL_ATTENTION * half_window
-        attend = _attend_to_all if is_short else _attend_in_blocks
-        contexts.append(attend(query, key, value, dropout_prob, half_window))
+        length = query.shape[2]
+        if length > _BLOCKS_OF_FULL_ATTENTION * half_window:
+            contexts.append(_attend_in_blocks(query, key, value, dropout_prob, half_window))
+            continue
+        bias_LL = None
+        if length > half_window + 1:
+            is_far_LL = _is_far(torch.arange(length, device=query.device), half_window)
+            bias_LL = query.new_zeros(length, length).masked_fill(is_far_LL, -torch.inf)
+        contexts.append(_attend_by_scores(query, key, value, dropout_prob, "all", bias_LL))
     return join_by_length(contexts)
-
-
-def _attend_to_all(
-    query_CNLH: Tensor, key_CNLH: Tensor, value_CNLH: Tensor, dropout_prob: float, half_window: int
-) -> Tensor:
-    """Compute the scores of all pairs of a short sequence, and mask those out of the window."""
-    scores_CNLL = query_CNLH @ key_CNLH.mT
-    length = scores_CNLL.shape[-1]
-    if length > half_window + 1:
-        is_far_LL = _is_far(torch.arange(length, device=scores_CNLL.device), half_window)
-        scores_CNLL = scores_CNLL.masked_fill(is_far_LL, -torch.inf)
-    return dropout(scores_CNLL.softmax(-1), dropout_prob) @ value_CNLH
 
 
 def _is_far(places_L: Tensor, half_window: int) -> Tensor:
@@ -215,18 +209,13 @@ def _attend_in_blocks(
     query_CNMWH = in_blocks(query_CNLH, 0)
     key_CNMKH, value_CNMKH = with_neighbors(key_CNLH), with_neighbors(value_CNLH)
     scores_CNMWK = query_CNMWH @ key_CNMKH.mT
-    hidden_MWK = _is_hidden(num_blocks, half_window, length, scores_CNMWK.device)
+    # a query does not attend to keys out of its window or of the sequence
+    device = scores_CNMWK.device
+    key_K = torch.arange(-half_window, 2 * half_window, device=device)
+    is_far_WK = (key_K - torch.arange(half_window, device=device)[:, None]).abs() > half_window
+    place_MK = torch.arange(num_blocks, device=device)[:, None] * half_window + key_K
+    hidden_MWK = is_far_WK | ((place_MK < 0) | (place_MK >= length))[:, None]
     # not -inf: a query of the padding may have no key
     lowest = torch.finfo(scores_CNMWK.dtype).min
     weights_CNMWK = dropout(scores_CNMWK.masked_fill(hidden_MWK, lowest).softmax(-1), dropout_prob)
     return (weights_CNMWK @ value_CNMKH).flatten(2, 3)[:, :, :length]
-
-
-def _is_hidden(num_blocks: int, half_window: int, length: int, device: torch.device) -> Tensor:
-    """Return which keys of a block a query does not attend to: those out of its window or of the sequence."""
-    query_W = torch.arange(half_window, device=device)
-    key_K = torch.arange(-half_window, 2 * half_window, device=device)
-    is_far_WK = (key_K - query_W[:, None]).abs() > half_window
-    place_MK = torch.arange(num_blocks, device=device)[:, None] * half_window + key_K
-    is_outside_MK = (place_MK < 0) | (place_MK >= length)
-    return is_far_WK | is_outside_MK[:, None]

@@ -8,11 +8,11 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from cloze.choices import Combine, Pooling
 from cloze.data.batch import MaskedBatch, PackedBatch, PretrainingBatch
 from cloze.models.bert import initialize_weights
 from cloze.models.encoder import Encoder
 from cloze.models.encoder_config import EncoderConfig
+from cloze.models.engine import VectorOutput
 from cloze.models.functional import ACTIVATIONS, dropout, linear_cross_entropy_sum
 from cloze.models.pooling import pool
 
@@ -314,29 +314,23 @@ class BertForFeatureExtraction(ModelWithHead):
 
 
 class TokenEncoder(BertForFeatureExtraction):
-    """A vector for each token.
-
-    Args:
-        layers: from 0, the rows of the word-embedding table, to the last; None is the last.
-    """
+    """A vector for each token."""
 
     token_outputs: ClassVar[tuple[str, ...]] = ("token_embeddings",)
 
-    def __init__(
-        self, bert: Encoder, *, layers: tuple[int, ...] | None = None, combine: Combine = "sum"
-    ) -> None:
+    def __init__(self, bert: Encoder, output: VectorOutput) -> None:
         super().__init__(bert)
-        self.layers = layers or (bert.config.num_hidden_layers,)
-        self.combine = combine
+        self.output = output
 
     def forward(self, batch: PackedBatch) -> Tensor:
-        if self.layers == (self.config.num_hidden_layers,):
+        layers = self.output.layers or (self.config.num_hidden_layers,)
+        if layers == (self.config.num_hidden_layers,):
             return super().forward(batch)
-        if self.layers == (0,):
+        if layers == (0,):
             return self._rows(batch)
         hidden_states = self.bert(batch, output_hidden_states=True).hidden_states
-        hidden = [hidden_states[layer] if layer else self._rows(batch) for layer in self.layers]
-        return torch.cat(hidden, -1) if self.combine == "concat" else torch.stack(hidden).sum(0)
+        hidden = [hidden_states[layer] if layer else self._rows(batch) for layer in layers]
+        return torch.cat(hidden, -1) if self.output.combine == "concat" else torch.stack(hidden).sum(0)
 
     def _rows(self, batch: PackedBatch) -> Tensor:
         """Return the rows of the word-embedding table, without position or context."""
@@ -345,35 +339,16 @@ class TokenEncoder(BertForFeatureExtraction):
 
 
 class SentenceEncoder(TokenEncoder):
-    """A vector for each text, as the files of sentence-transformers describe it.
-
-    Args:
-        normalize: scale it to length 1.
-        truncate_dim: number of dimensions kept of it, after that; None keeps all.
-    """
+    """A vector for each text, as the files of sentence-transformers describe it."""
 
     token_outputs = ()
 
-    def __init__(
-        self,
-        bert: Encoder,
-        *,
-        pooling: Pooling,
-        normalize: bool = False,
-        truncate_dim: int | None = None,
-        layers: tuple[int, ...] | None = None,
-        combine: Combine = "sum",
-    ) -> None:
-        super().__init__(bert, layers=layers, combine=combine)
-        self.pooling = pooling
-        self.normalize = normalize
-        self.truncate_dim = truncate_dim
-
     def forward(self, batch: PackedBatch) -> Tensor:
         """Return vectors [B, D]."""
-        vectors_BD = pool(super().forward(batch), batch, self.pooling)
-        vectors_BD = nn.functional.normalize(vectors_BD, dim=-1) if self.normalize else vectors_BD
-        return vectors_BD[:, : self.truncate_dim]
+        assert self.output.pooling is not None
+        vectors_BD = pool(super().forward(batch), batch, self.output.pooling)
+        vectors_BD = nn.functional.normalize(vectors_BD, dim=-1) if self.output.normalize else vectors_BD
+        return vectors_BD[:, : self.output.truncate_dim]
 
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
         return {"sentence_embedding": self(batch)}

@@ -4,6 +4,7 @@ Shapes: T tokens in the packed batch, B sequences, L columns, D hidden, N heads,
     P positions.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -25,20 +26,17 @@ from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, dense
 from cloze.signatures import check_kind
 
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
-_FIXED: Mapping[str, Any] = {
-    "norm_bias": False,
-    "attention_bias": False,
-    "mlp_bias": False,
-    "classifier_bias": False,
-    "decoder_bias": True,
-    "tie_word_embeddings": True,
-}
-"""Fields of config.json with one value in all published models, and their defaults in transformers."""
-_EQUAL = (
-    ("classifier_activation", "hidden_activation", "gelu"),
-    ("embedding_dropout", "mlp_dropout", 0.0),
-)
-"""Pairs of fields with the same value in all published models, and their default in transformers."""
+
+
+def _fixed(activation: Any = "gelu", dropout: Any = 0.0) -> dict[str, Any]:
+    """Return the fields of config.json with one value in all published models; by default as in transformers."""
+    return {
+        **dict.fromkeys(("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"), False),
+        "decoder_bias": True,
+        "tie_word_embeddings": True,
+        "classifier_activation": activation,
+        "embedding_dropout": dropout,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,13 +100,10 @@ class ModernBertConfig(EncoderConfig):
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> dict[str, Any]:
         """Return the unchecked values of the fields in config.json of transformers 4 or 5."""
-        for name, value in _FIXED.items():
-            if table.get(name, value) != value:
-                raise ValueError(f"{name} must be {str(value).lower()}")
-        for name, same_as, default in _EQUAL:
-            value, other = table.get(name, default), table.get(same_as, default)
-            if value != other:
-                raise ValueError(f"{name} = {value!r} must equal {same_as} = {other!r}")
+        fixed = _fixed(table.get("hidden_activation", "gelu"), table.get("mlp_dropout", 0.0))
+        for name, default in _fixed().items():
+            if table.get(name, default) != fixed[name]:
+                raise ValueError(f"{name} must be {json.dumps(fixed[name])}")
         values = super().from_json(table)
         if isinstance(types := table.get("layer_types"), list):
             values["global_attn_every_n_layers"] = _interval(types)
@@ -124,11 +119,7 @@ class ModernBertConfig(EncoderConfig):
 
     def to_json(self) -> dict[str, Any]:
         table = super().to_json()
-        equal = {
-            "embedding_dropout": self.hidden_dropout_prob,
-            "classifier_activation": table["hidden_activation"],
-        }
-        return {**table, **_FIXED, **equal}
+        return {**table, **_fixed(table["hidden_activation"], self.hidden_dropout_prob)}
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -39,10 +39,6 @@ def _padded_mean(hidden_BLD: Any, batch: Any, *, power: float = 1.0) -> Any:
     return (hidden_BLD * is_real_BL1).sum(1) / is_real_BL1.sum(1).clamp_min(1) ** power
 
 
-def _max(hidden_BLD: Any) -> Any:
-    return hidden_BLD.max(1) if isinstance(hidden_BLD, np.ndarray) else hidden_BLD.amax(1)
-
-
 POOLINGS: Mapping[Pooling, PoolingEntry] = MappingProxyType(
     {
         "cls": PoolingEntry(
@@ -55,7 +51,7 @@ POOLINGS: Mapping[Pooling, PoolingEntry] = MappingProxyType(
             lambda hidden: hidden.sum(1) / hidden.shape[1], "mean", "pooling_mode_mean_tokens", _padded_mean
         ),
         "max": PoolingEntry(
-            _max,
+            lambda hidden: hidden.max(1) if isinstance(hidden, np.ndarray) else hidden.amax(1),
             "max",
             "pooling_mode_max_tokens",
             lambda hidden, batch: hidden.masked_fill(~batch.is_real[..., None], _LOWEST).amax(1),

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import torch
@@ -50,22 +50,16 @@ _MAX_DIMENSIONS, _MAX_DIMENSION = 8, 1 << 31
 _REMEDY = "The file is damaged or not a TensorFlow checkpoint: copy it again"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The entry of a tensor in the index."""
+class Entry(NamedTuple):
+    """The entry of a tensor in the index: its place in bytes, and the masked CRC-32C of these."""
 
-    dtype: int
-    """A number of types.proto, also of types that cloze does not read."""
+    dtype: int  # also of types that cloze does not read
     shape: tuple[int, ...]
     shard: int
     offset: int
-    """In bytes, from the start of the shard."""
     size: int
-    """In bytes."""
     crc: int
-    """Masked CRC-32C of the bytes."""
-    is_sliced: bool
-    """Whether it is stored in slices, as partitioned variables are."""
+    is_sliced: bool  # as partitioned variables are
 
     @classmethod
     def parse(cls, message: bytes) -> "Entry":
@@ -89,15 +83,13 @@ class TensorBundle(Mapping[str, Tensor]):
     entries: dict[str, Entry]
 
     def __getitem__(self, name: str) -> Tensor:
-        """Read a tensor and check it."""
         entry = self.entries[name]
         file = Path(f"{self.prefix}.data-{entry.shard:05d}-of-{self.num_shards:05d}")
         dtype = _DTYPES.get(entry.dtype)
         if dtype is None or entry.is_sliced:
             kind = "a partitioned variable" if entry.is_sliced else f"of TensorFlow's data type {entry.dtype}"
             raise InputError(f"{name} is {kind}, which cloze does not read", where=file)
-        expected = math.prod(entry.shape) * dtype.itemsize
-        if entry.size != expected:
+        if entry.size != (expected := math.prod(entry.shape) * dtype.itemsize):
             what = f"{name}: {entry.size:,} bytes, its shape {list(entry.shape)} takes {expected:,}"
             raise InputError(what, where=f"{self.prefix}.index", remedy=_REMEDY)
         if file.exists() and not file.is_file():
@@ -158,14 +150,14 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
     """
     position = 0
     while position < len(message):
-        tag, position = _varint(message, position)
+        (tag,), position = _varints(message, position, 1)
         number, wire_type = tag >> 3, tag & 7
         if wire_type == _VARINT:
-            value, position = _varint(message, position)
+            (value,), position = _varints(message, position, 1)
             yield number, value
             continue
         if wire_type == _BYTES:
-            size, position = _varint(message, position)
+            (size,), position = _varints(message, position, 1)
         else:
             size = _SIZES[wire_type]
         content = _cut(message, position, size)
@@ -178,15 +170,15 @@ def read_table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
     footer = table[-_FOOTER_BYTES:]
     if int.from_bytes(footer[-8:], "little") != _MAGIC:
         raise ValueError("not the end of a table")
-    _, position = _handle(footer, 0)  # of the meta index, which TensorFlow leaves empty
-    index_block, _ = _handle(footer, position)
+    # offset and size of the meta index, which TensorFlow leaves empty, and of the index block
+    (_, _, offset, size), _ = _varints(footer, 0, 4)
     last, end = None, 0
-    for _, value in _entries(_block(table, index_block)):
-        handle, _ = _handle(value, 0)
-        if handle[0] < end:
+    for _, value in _entries(_block(table, offset, size)):
+        (offset, size), _ = _varints(value, 0, 2)
+        if offset < end:
             raise ValueError("blocks overlap")
-        end = sum(handle)
-        for key, entry in _entries(_block(table, handle)):
+        end = offset + size
+        for key, entry in _entries(_block(table, offset, size)):
             if last is not None and key <= last:
                 raise ValueError("keys are not in order")
             yield key, entry
@@ -208,35 +200,30 @@ def _cut(data: bytes, start: int, size: int) -> bytes:
     return data[start : start + size]
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Read a number of seven bits per byte, the lowest first; return it and the next position."""
-    number = 0
-    for shift in range(0, 70, 7):
-        byte = data[position]
+def _varints(data: bytes, position: int, count: int) -> tuple[list[int], int]:
+    """Read numbers of seven bits per byte, the lowest first; return them and the next position."""
+    numbers = []
+    for _ in range(count):
+        number = shift = 0
+        while (byte := data[position]) >= 0x80:
+            number |= (byte & 0x7F) << shift
+            position, shift = position + 1, shift + 7
+            if shift > 63:
+                raise ValueError("a number of more than 64 bits")
+        numbers.append(number | byte << shift)
         position += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, position
-    raise ValueError("a number of more than 64 bits")
+    return numbers, position
 
 
-def _handle(data: bytes, position: int) -> tuple[tuple[int, int], int]:
-    """Read the place of a block: offset and size in bytes."""
-    offset, position = _varint(data, position)
-    size, position = _varint(data, position)
-    return (offset, size), position
-
-
-def _block(table: bytes, handle: tuple[int, int]) -> bytes:
+def _block(table: bytes, offset: int, size: int) -> bytes:
     """Return the contents of a block, checked and decompressed."""
-    offset, size = handle
     stored = _cut(table, offset, size + _TRAILER_BYTES)
     contents, compression = stored[:size], stored[size]
     if masked_crc32c(stored[: size + 1]) != int.from_bytes(stored[size + 1 :], "little"):
         raise ValueError("a wrong checksum")
     if compression == _PLAIN:
         return contents
-    decompressed_size, _ = _varint(contents, 0)  # raw Snappy starts with it
+    (decompressed_size,), _ = _varints(contents, 0, 1)  # raw Snappy starts with it
     if compression != _SNAPPY or decompressed_size > _MAX_BLOCK_BYTES:
         raise ValueError(f"a block of compression {compression}, {decompressed_size} bytes")
     return pa.decompress(contents, decompressed_size, codec="snappy", asbytes=True)  # type: ignore[no-any-return]
@@ -251,9 +238,7 @@ def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
     entries = block[:end]
     key, position = b"", 0
     while position < len(entries):
-        shared, position = _varint(entries, position)
-        unshared, position = _varint(entries, position)
-        size, position = _varint(entries, position)
+        (shared, unshared, size), position = _varints(entries, position, 3)
         if shared > len(key) or shared + unshared > _MAX_KEY_BYTES:
             raise ValueError(f"a key of {shared} and {unshared} bytes")
         key = key[:shared] + _cut(entries, position, unshared)

@@ -22,7 +22,7 @@ from cloze.model_paths import RunLink, find_model_directory, follow_link, is_bun
 from cloze.models.checkpoint import verify_shared_weights
 from cloze.models.config_file import load_config, load_labels
 from cloze.models.encoder import get_encoder_class
-from cloze.models.graph import GRAPH_KIND
+from cloze.models.engine import GRAPH_KIND
 from cloze.models.weight_files import read_weight_headers
 from cloze.pretraining.config import PretrainConfig
 from cloze.reports.run_report import read_run_metrics

@@ -20,6 +20,7 @@ from cloze.data.reading.bad_rows import source_of
 from cloze.data.reading.memory import Data
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
+from cloze.models.engine import VectorOutput
 from cloze.models.sentence_transformers import (
     SentenceEncoderConfig,
     load_sentence_encoder_config,
@@ -135,7 +136,7 @@ class Vectors(AnswerKind[LabeledText, AnswerT]):
     def head(self, bert: Encoder, *, generator: OptionalGenerator = None) -> Module:
         from cloze.models.heads import SentenceEncoder
 
-        return SentenceEncoder(bert, pooling=self.pooling or "mean")
+        return SentenceEncoder(bert, VectorOutput(self.pooling or "mean"))
 
     def vectors(self, pooled: Tensor, batch: TaskBatch) -> tuple[Tensor, Tensor]:
         """Return the normalized vectors of all first texts, [B, D], and of all others, second texts first."""
