@@ -3,13 +3,9 @@
 import json
 import math
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple
 from typing import Any
-
-import numpy as np
 
 from cloze.data.reading.columns import Column
 from cloze.data.reading.formats import open_source
@@ -116,79 +112,35 @@ def identity_of(values: Mapping[str, Any]) -> Identity:
     return {name: text for name, text in texts.items() if text}
 
 
-def match_rows(
-    rows: Sequence[Identity], examples: Sequence[Identity], predictions: Sequence[Any], where: Data
-) -> Sequence[int]:
-    """Return the index of the row for each example: of equal id and texts; in order if they share neither.
+def match_rows(rows: Sequence[Identity], examples: Sequence[Identity], where: Data) -> Sequence[int]:
+    """Return the index of the row for each example: of the same id if all have one of their own, else in order.
 
-    More rows than examples are matched by the number of the row, too, and the others are warned of.
+    More rows than examples are matched by id or by the number of the row, and the others are warned of.
     """
+    order: Sequence[int] = range(len(rows))
     has_others = len(rows) > len(examples)
-    names_used = _NAMES if has_others else IDENTITY
-    shared = [
-        name for name in names_used if any(name in r for r in rows) and any(name in e for e in examples)
-    ]
-    if len(rows) < len(examples) or (has_others and not shared):
+    for name in ("id", "row") if has_others else ("id",):
+        index_of = {row.get(name): index for index, row in enumerate(rows)}
+        if len(index_of) == len(rows) and None not in index_of and all(name in e for e in examples):
+            if missing := [example[name] for example in examples if example[name] not in index_of]:
+                what = f"no prediction for {len(missing):,} examples, such as {name} {missing[0]!r}"
+                raise InputError(what, where=where, remedy="Score predictions of the same data")
+            order = [index_of[example[name]] for example in examples]
+            break
+    if len(order) != len(examples):
         what = f"{len(rows):,} predictions for {len(examples):,} examples"
         raise InputError(what, where=where, remedy="Give a line for each example, in their order")
-    # a name that one of the two lacks says nothing
-    if not has_others and all(
-        row.get(name, text) == text
-        for row, example in zip(rows, examples, strict=True)
-        for name, text in example.items()
-        if name in shared
-    ):
-        return range(len(rows))
-    for names in (shared, [name for name in shared if name != "row"] or shared):
-        by_key = defaultdict[tuple[str, ...], list[int]](list)
-        for index, row in enumerate(rows):
-            by_key[_key(row, names)].append(index)
-        keys = [_key(example, names) for example in examples]
-        remaining = {key: iter(indices) for key, indices in by_key.items()}
-        matched = [next(remaining.get(key, iter(())), None) for key in keys]
-        order = [index for index in matched if index is not None]
-        if len(order) < len(examples):
-            continue
-        for first, *alike in (by_key[key] for key in dict.fromkeys(keys)):
-            for index in alike:
-                if not _is_close(predictions[first], predictions[index]):
-                    both = f"rows {first + 1:,} and {index + 1:,}"
-                    what = f"{both} have the same texts and different predictions, the gold data another order or size"
-                    remedy = "Give one prediction for each row of the gold data, in order"
-                    raise InputError(what, where=where, remedy=remedy)
-        if has_others:
-            other = rows[min({*range(len(rows))} - {*order})]
-            _warn_of_others(where, len(rows) - len(order), len(rows), _show(other, shared))
-        return order
-    missing = matched.index(None)
-    what = f"no prediction for {_show(examples[missing], shared)}, example {missing + 1:,} of the gold data"
-    remedy = f"Score predictions of the same data; without {' and '.join(shared)} they are scored in order"
-    raise InputError(what, where=where, remedy=remedy)
-
-
-def _key(identity: Identity, names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(identity.get(name, "") for name in names)
-
-
-def _is_close(one: Any, other: Any) -> bool:
-    """Return whether two predictions are equal but for the rounding of numbers."""
-    if hasattr(one, "__dataclass_fields__"):
-        one, other = astuple(one), astuple(other)
-    elif isinstance(one, Mapping):
-        one, other = sorted(one.items()), sorted(other.items())
-    elif isinstance(one, np.ndarray):
-        one, other = one.tolist(), other.tolist()
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(_is_close, one, other))
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, abs_tol=1e-3) or (math.isnan(one) and math.isnan(other))
-    return bool(one == other)
-
-
-def _show(identity: Identity, names: Sequence[str]) -> str:
-    name = next((name for name in names if name in identity), names[0])
-    text = identity.get(name, "")
-    return f"{name} {text[:40]!r}" + ("…" if len(text) > 40 else "")
+    for number, (example, index) in enumerate(zip(examples, order, strict=True), 1):
+        for name in IDENTITY:
+            text, predicted = example.get(name), rows[index].get(name)
+            if None not in (text, predicted) and text != predicted:
+                what = f"prediction {index + 1:,} has another {name} than example {number:,} of the gold data"
+                remedy = "Give the predictions in the order of the gold data, or both an id for each row"
+                raise InputError(what, where=where, remedy=remedy)
+    if has_others:
+        other = rows[min({*range(len(rows))} - {*order})]
+        _warn_of_others(where, len(rows) - len(order), len(rows), next(iter(other.values())))
+    return order
 
 
 def read_by_id(path: Data, key: str, asked: Sequence[str], *types: type) -> dict[str, Mapping[str, Any]]:
@@ -215,10 +167,12 @@ def read_by_id(path: Data, key: str, asked: Sequence[str], *types: type) -> dict
         what = f"{len(missing):,} of {len(asked):,} questions are missing, such as {missing[0]!r}"
         raise InputError(what, where=path, remedy='Give "" for no answer')
     if others := by_id.keys() - set(asked):
-        _warn_of_others(path, len(others), len(by_id), repr(min(others)))
+        _warn_of_others(path, len(others), len(by_id), min(others))
     return by_id
 
 
 def _warn_of_others(where: Data, count: int, total: int, first: str) -> None:
-    what = f"{count:,} of {total:,} predictions have no gold example, such as {first}. The others are scored"
+    what = (
+        f"{count:,} of {total:,} predictions have no gold example, such as {first!r}. The others are scored"
+    )
     warnings.warn(DataWarning(f"{where}: {what}"), stacklevel=2)

@@ -291,7 +291,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
     def read_answers(self, source: Data, examples: Sequence[ExampleT]) -> list[AnswerT]:
         """Read the answers for examples that `cloze predict` printed or wrote, as JSON lines or a table.
 
-        They are matched by id and texts, or by their order where either file has neither.
+        They are matched by id, or by their order where either file has none.
         """
         return self.answers_of(open_predictions(source, self.keys), examples)
 
@@ -307,7 +307,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
                 remedy = "Give rows as cloze predict writes them"
                 raise InputError(f"no prediction: {problem}", where=where, remedy=remedy) from error
         gold = [identity_of(input_values(example)) for example in examples]
-        return [answers[i] for i in match_rows(identities, gold, answers, source.data)]
+        return [answers[i] for i in match_rows(identities, gold, source.data)]
 
 
 @dataclass(frozen=True, kw_only=True)
