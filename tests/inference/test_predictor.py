@@ -325,26 +325,6 @@ def test_task_is_that_of_the_architecture_or_else_of_the_class(
     assert loader.load(directory, device="cpu").task.name == task
 
 
-def test_cross_encoder_with_two_classes_ranks_by_the_second(tmp_path: Path) -> None:
-    model = BertForSequenceClassification(BertModel(CONFIG), num_labels=2)
-    directory = write_checkpoint(tmp_path / "model", model, PIECES, labels=("no", "yes"))
-    with pytest.warns(UserWarning, match="ranked by the probability of the second, 'yes'"):
-        ranker = TextRanker.load(directory, device="cpu")
-    theirs = transformers.BertForSequenceClassification.from_pretrained(directory).eval()
-    encoding = ranker.tokenizer.encode("a b", "c d")
-    inputs = {name: torch.tensor([getattr(encoding, name)]) for name in ("input_ids", "token_type_ids")}
-    expected = theirs(**inputs).logits.softmax(-1)[0, 1].item()
-    assert ranker.predict([LabeledText("a b", "c d")])[0] == pytest.approx([expected], abs=1e-6)
-    for count, problem_type in ((3, None), (2, "multi_label_classification")):
-        model = BertForSequenceClassification(BertModel(CONFIG), num_labels=count)
-        settings = {"labels": tuple("abc"[:count]), "problem_type": problem_type}
-        directory = write_checkpoint(tmp_path / f"model-{count}", model, PIECES, **settings)
-        with pytest.raises(
-            InputError, match=f"no ranker: config.json names {count} classes, not one, or two"
-        ):
-            TextRanker.load(directory)
-
-
 @pytest.mark.protected
 def test_models_for_other_tasks_are_refused(
     classifier: TextClassifier, answerer: QuestionAnswerer, tagger: EntityTagger, tmp_path: Path
@@ -360,6 +340,8 @@ def test_models_for_other_tasks_are_refused(
     save_model(tmp_path / "yes", BertModel(CONFIG), WordPieceTokenizer.from_tokens(PIECES), labels=labels)
     with pytest.raises(InputError, match="no tagger: its class 'yes' is not a tag such as B-PER"):
         EntityTagger.load(tmp_path / "yes", task="tagging")
+    with pytest.raises(InputError, match=r"no ranker: .* names 2 classes, not one"):
+        TextRanker.load(tmp_path / "yes")
     write_checkpoint(tmp_path / "encoder", BertModel(CONFIG), PIECES)
     with pytest.raises(InputError, match="no weight qa_outputs"):
         QuestionAnswerer.load(tmp_path / "encoder", task="squad_v1")

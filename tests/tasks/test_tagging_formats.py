@@ -137,17 +137,13 @@ def test_bilou_is_read_like_iobes(write):
 STRAY = "a B-A\nb I-A\n\nc O\nd I-A\ne I-A\n\nf S-A\n"
 
 
-@pytest.mark.parametrize(("content", "count"), [(STRAY[:-6], 1), (STRAY.replace("I-A\n\nc", "E-A\n\nc"), 2)])
-def test_stray_tags_are_read_as_conlleval_does_and_counted(write, tokenizer, content, count):
+@pytest.mark.parametrize("content", [STRAY[:-6], STRAY.replace("I-A\n\nc", "E-A\n\nc")])
+def test_stray_tags_are_read_as_conlleval_does(write, tokenizer, content):
     path = write("a.conll", content)
     with pytest.raises(InputError, match=r"read them as conlleval does: `tagging\.stray=as-conlleval"):
         read(path)
     task = with_settings(task_of("tagging"), {"tagging.stray": "as-conlleval"})
     examples = list(task.examples(path))
     fitted = task.fit(examples)
-    assert (
-        f"{count} tags that the scheme does not allow are read as conlleval"
-        in list(fitted.answer.notes(examples, [], tokenizer))[1]
-    )
     (feature,) = fitted.answer.features(examples[1], tokenizer, max_seq_length=16)
     assert [fitted.answer.labels[i] for i in feature.targets] == ["O", "B-A", "I-A"]

@@ -218,8 +218,7 @@ async def predict(
         raise InputError(what, where="parameters")
     rows = await _scores(served, request.input_list, queue, request, function=function)
     limits = [n for n in (request.top_k, parameters.top_k, queue.limits.classes) if n is not None]
-    labels = served.labels[-len(rows[0]) :]  # a ranker of two classes has one score, of the second
-    ranked = (sorted(zip(labels, row, strict=True), key=lambda item: -item[1]) for row in rows)
+    ranked = (sorted(zip(served.labels, row, strict=True), key=lambda item: -item[1]) for row in rows)
     return [row[: min(limits, default=None)] for row in ranked]
 
 

@@ -1,9 +1,8 @@
 """Labels of tables: texts that may stand for a missing one, and weights of classes."""
 
 import math
-import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +11,7 @@ from cloze.data.reading.annotations import unwrap_labels
 from cloze.data.reading.bad_rows import MissingLabelError
 from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.tables import Row
-from cloze.errors import DataWarning, InputError
+from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE
 from cloze.models.config_file import load_labels
@@ -44,19 +43,6 @@ def plain_label(label: str) -> str:
     return number if is_whole and fraction else label
 
 
-def warn_of_placeholders(labels: Iterable[str], classes: Sequence[str], where: str) -> None:
-    """Warn of classes among the labels of all rows that may stand for a missing one, as -1 without opposites."""
-    numbers = {float(name) for name in classes if name.lstrip("+-").replace(".", "", 1).isdecimal()}
-    has_opposites = numbers == {-number for number in numbers}
-    known = PLACEHOLDERS if has_opposites else NO_LABELS
-    suspects = [name for name in classes if name in known]
-    if suspects and "+" not in classes:
-        counts = Counter(labels)
-        shown = ", ".join(f"{name!r} ({counts[name]:,} of {counts.total():,})" for name in suspects)
-        remedy = "`missing_labels=drop` leaves them out, -1 if the setting labels names the classes"
-        warnings.warn(DataWarning(f"{where}: rows have the label {shown}. {remedy}"), stacklevel=2)
-
-
 def read_label(row: Row, *, labels: Sequence[str] = (), missing: MissingLabels = "refuse") -> str:
     """Return the label of a row as text; raise `MissingLabelError` if there is none.
 
@@ -78,11 +64,6 @@ def read_label(row: Row, *, labels: Sequence[str] = (), missing: MissingLabels =
         )
         raise MissingLabelError(what, where=row.where, remedy="`missing_labels=drop` leaves out such rows")
     return plain_label(label)
-
-
-def keeps_numbers(labels: Sequence[str], names: Sequence[str]) -> bool:
-    """Return whether named classes of Parquet or Arrow are read as numbers: none has the name of a label."""
-    return bool(labels) and not {*labels} & {*map(plain_label, names), *names}
 
 
 def external_labels(directory: Path, problem_type: str | None) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from cloze.data.reading.json_rows import show_value
 from cloze.data.reading.memory import Data
 from cloze.data.reading.source import ReadOptions, WordOptions
 from cloze.data.reading.tables import parse_rows
-from cloze.data.reading.tag_schemes import entities_to_tags, usual_tags
+from cloze.data.reading.tag_schemes import entities_to_tags
 from cloze.data.reading.tagged_text import (
     DOCUMENT_PLACE,
     SENTENCES,
@@ -108,10 +108,7 @@ class TaggedReader:
     ) -> Iterator[tuple[TaggedText, Mapping[str, Any]]]:
         """Yield the sentences, texts or documents of data in any format, with tags in one scheme."""
         schemes = answer.scheme_detector()
-        texts: Iterable[TaggedText] = self._texts(source, answer, labeled=labeled)
-        if labeled and answer.scheme != "plain":
-            texts = _with_usual_tags(list(texts), answer.labels)
-        for text in texts:
+        for text in self._texts(source, answer, labeled=labeled):
             for sentence in text.sentences:
                 schemes.add(sentence.tags or (), sentence.where)
             yield text, {}
@@ -237,26 +234,6 @@ class TaggedReader:
     def split(self, text: str) -> TaggedText:
         """Split plain text into sentences and words."""
         return TaggedText(split_text(text, language=self.language), text)
-
-
-def _with_usual_tags(texts: list[TaggedText], labels: Iterable[str]) -> list[TaggedText]:
-    """Return texts with their tags in the usual form."""
-    # labels may have O and also a type of this name
-    tags = {*labels} if {"O", "B-O"} <= {*labels} else set()
-    sentences = chain.from_iterable(text.sentences for text in texts)
-    usual = usual_tags(tags.union(*(sentence.tags or () for sentence in sentences)))
-    if not usual:
-        return texts
-    return [
-        replace(
-            text,
-            sentences=tuple(
-                replace(sentence, tags=sentence.tags and tuple(usual.get(tag, tag) for tag in sentence.tags))
-                for sentence in text.sentences
-            ),
-        )
-        for text in texts
-    ]
 
 
 def _warn_of_joined_sentences(texts: Iterable[TaggedText]) -> Iterator[TaggedText]:

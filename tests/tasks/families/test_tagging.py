@@ -141,13 +141,17 @@ def test_iob1_labels_may_lack_b_of_a_type(letters, tmp_path):
     assert answer.score([example], [answer.decode(example, [feature], [logits])], ["f1"])["f1"] == 100
 
 
-def test_invalid_labels_are_refused(tmp_path):
+def test_classes_of_models_are_tags_or_refused(tmp_path):
     with pytest.raises(
         InputError, match=r"'LABEL_0' is not a tag such as B-PER\. Name the classes in config"
     ):
         external_answer(tmp_path, "tagging", "LABEL_0", "LABEL_1")
+    with pytest.raises(InputError, match="'B-O' is not a tag"):
+        external_answer(tmp_path, "tagging", "B-O", "B-PER", "I-PER")
     with pytest.raises(InputError, match="names no labels"):
         external_answer(tmp_path, "tagging")
+    answer = external_answer(tmp_path, "tagging", "ADJ", "NOUN")
+    assert (answer.labels, answer.scheme) == (("ADJ", "NOUN"), "plain")
 
 
 def test_file_with_both_columns_scores_as_conlleval():
@@ -190,16 +194,3 @@ def test_batch_has_positions_and_targets_of_all_features(letters):
     assert batch.targets.tolist() == [1, 0, 3]
     logits = np.arange(8)[:, None].repeat(5, 1)
     assert [output[:, 0].tolist() for output in TASK.answer.outputs(logits, batch)] == [[1, 2], [6]]
-
-
-def test_models_whose_classes_are_in_other_forms(tmp_path):
-    answer = external_answer(tmp_path, "tagging", "O", "PER-B", "PER-I")
-    assert (answer.labels, answer.scheme) == (("O", "B-PER", "I-PER"), "IOB2")
-    answer = external_answer(tmp_path, "tagging", "ADJ", "NOUN")
-    assert (answer.labels, answer.scheme) == (("ADJ", "NOUN"), "plain")
-    answer = external_answer(tmp_path, "tagging", "B-O", "I-O", "B-PER", "I-PER")
-    example = task_of("tagging").reader.split("Ada ran far")
-    logits = np.eye(4, dtype=np.float32)[[2, 0, 1]]
-    prediction = answer.decode(example, [], [logits])
-    assert prediction.tags == (("B-PER", "O", "O"),)
-    assert [entity.text for entity in answer.entities(example, prediction)] == ["Ada"]

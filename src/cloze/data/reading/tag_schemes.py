@@ -26,10 +26,6 @@ _MAX_STRAY_SHARE = 0.01
 """Share of entities that may begin with a needless B in IOB1; CoNLL-2003 has two."""
 _NO_TAG = re.compile(r"_?|-?\d+|LABEL_\d+")  # a placeholder or a number, which plain tags are not taken to be
 _OTHER_CASE = re.compile(r"o|[bimeslu]-.+")
-_NOTATIONS = (
-    re.compile(r"(?P<type>.+)[-_](?P<mark>[BIMESLU])"),
-    re.compile(r"(?P<mark>[BIMESLU])_(?P<type>.+)"),
-)
 _SCHEMES: dict[str, Scheme] = {"E": "IOBES", "S": "IOBES", "L": "BILOU", "U": "BILOU", "M": "BMES"}
 """By the prefixes that only they have; BMES has E and S, too."""
 
@@ -111,13 +107,6 @@ class SchemeDetector:
         shares = f"{counts[few]:,} entities begin with {few}, {counts[many]:,} with {many}"
         raise InputError(f"{tag} after {before}: {shares}", where=self._places[before, tag], remedy=remedy)
 
-    @property
-    def num_stray(self) -> int:
-        """Tags that the scheme does not allow."""
-        if self._schemes_with_ends():
-            return self._count(self._invalid_with_ends())
-        return self._count(self._beginnings("I")) if self.scheme() == "IOB2" else 0
-
     def _schemes_with_ends(self) -> dict[Scheme, Pair]:
         """Return IOBES, BILOU and BMES with the first pair whose second tag shows it."""
         schemes: dict[Scheme, Pair] = {}
@@ -146,35 +135,6 @@ class SchemeDetector:
 
     def _count(self, pairs: Iterable[Pair]) -> int:
         return sum(self._pairs[pair] for pair in pairs)
-
-
-def usual_tags(tags: Collection[str]) -> dict[str, str]:
-    """Return the usual form of those tags of a file or model that are in another one.
-
-    The mark of an entity may be behind its type, as in PER-B, or joined by _. Without a tag O, B-O and I-O mark words
-    outside of entities.
-
-    >>> usual_tags(["O", "PER-B", "PER-I"]), usual_tags(["B-O", "I-O", "B-PER"]), usual_tags(["O", "B-O", "B-PER"])
-    ({'PER-B': 'B-PER', 'PER-I': 'I-PER'}, {'B-O': 'O', 'I-O': 'O'}, {})
-    """
-    usual = {tag: tag for tag in tags}
-    marked = [tag for tag in tags if tag != "O"]
-    for notation in _NOTATIONS:
-        matches = {tag: match for tag in marked if (match := notation.fullmatch(tag)) is not None}
-        types = {match["type"] for match in matches.values()}
-        has_outside = len(marked) < len(usual) or "O" in types
-        marks = {match["mark"] for match in matches.values()}
-        if (
-            len(matches) == len(marked)
-            and has_outside
-            and marks & {"B", "I"}
-            and not all(map(is_tag, marked))
-        ):
-            usual |= {tag: join_tag(match["mark"], match["type"]) for tag, match in matches.items()}
-            break
-    if "O" not in usual and all(map(is_tag, usual.values())):
-        usual |= {tag: "O" for tag, name in usual.items() if name.partition("-")[2] == "O"}
-    return {tag: name for tag, name in usual.items() if name != tag}
 
 
 def convert_tags(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from cloze.suggestions import list_names
 from cloze.tasks.arrays import split_rows
 from cloze.tasks.calibration import Calibration
 from cloze.tasks.features import Target, TextFeature, TextFeatures, encode_text, pack
+from cloze.tasks.labels import plain_label
 from cloze.tasks.prediction_files import (
     finite_number,
     identity_of,
@@ -99,8 +100,13 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
         return None
 
     def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
-        """Return whether a column whose classes Parquet or Arrow name is read as numbers."""
-        return any(column in asked.names for asked in self.columns())
+        """Return whether a column whose classes Parquet or Arrow name is read as numbers.
+
+        Classes are, if labels are known and none has the name of a class.
+        """
+        labels = getattr(self, "labels", None)
+        is_known = labels is None or (bool(labels) and not {*labels} & {*map(plain_label, names), *names})
+        return is_known and any(column in asked.names for asked in self.columns())
 
     def fit(self, examples: Sequence[ExampleT]) -> Self:
         """Return the kind with the labels and other settings found in the training data."""

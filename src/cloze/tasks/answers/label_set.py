@@ -4,7 +4,7 @@ Shapes: B sequences, C classes.
 """
 
 import math
-import warnings
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ from cloze.data.reading.bad_rows import MissingLabelError, source_of
 from cloze.data.reading.columns import Column, as_flag
 from cloze.data.reading.json_rows import as_text, parse_list, show_value
 from cloze.data.reading.tables import Row
-from cloze.errors import DataWarning, InputError
+from cloze.errors import InputError
 from cloze.metrics.classification import best_f1_threshold, is_constant, sort_classes
 from cloze.results import Result
 from cloze.suggestions import list_names
@@ -32,20 +32,17 @@ from cloze.tasks.labels import (
     check_unique,
     check_weights,
     external_labels,
-    keeps_numbers,
     order_weights,
     plain_label,
     read_label,
     unknown_label,
-    warn_of_placeholders,
 )
 from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts
 from cloze.tasks.tfidf import class_probabilities, tfidf_features
-from cloze.tokenization.tokenizer import Tokenizer
 
 _THRESHOLD = 0.5
-_SEPARATORS = frozenset(";|")
+_BRACKETED = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|\{[^{}]*\}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -102,24 +99,20 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
         flags = tuple(Column(name, "flag", setting="label_columns") for name in self.label_columns)
         return flags or super().columns()
 
-    def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
-        is_asked = super().keeps_numbers(column, names)
-        return is_asked and (bool(self.label_columns) or keeps_numbers(self.labels, names))
-
     def read(self, row: Row) -> frozenset[str]:
-        """Return the labels of a row: a list, the names between separators, or a 0 or 1 for each."""
+        """Return the labels of a row: a list, the names between separators, or those with a 1 in their column."""
         if self.label_columns:
-            return self._of_flags([row.cells[name] for name in self.label_columns], row)
+            return self._of_flags(row)
         value = unwrap_labels(row.cells["label"])
         cell = f"the cell {row.name('label')!r} is"
         if isinstance(value, str) and value.strip() in ("()", "set()"):  # as pandas writes empty ones
             value = []
-        elif isinstance(value, str) and _is_bracketed(value.strip()):
-            value = parse_list(value)
-            if value is None:
-                what = f"{cell} {row.text('label')[:40]!r}, a list that cannot be read"
-                remedy = f"Write its labels with {self.separator!r} between them, or as JSON"
-                raise InputError(what, where=row.where, remedy=remedy)
+        elif isinstance(value, str) and (parsed := parse_list(value)) is not None:
+            value = parsed
+        elif isinstance(value, str) and _BRACKETED.fullmatch(value.strip()):
+            what = f"{cell} {row.text('label')[:40]!r}, a list that cannot be read"
+            remedy = f"Write its labels with {self.separator!r} between them, or as JSON"
+            raise InputError(what, where=row.where, remedy=remedy)
         if isinstance(value, list):
             labels = self._of_list(value, row)
         elif value is None or (isinstance(value, float) and math.isnan(value)):
@@ -135,44 +128,30 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
         return labels
 
     def _of_list(self, values: list[Any], row: Row) -> frozenset[str]:
-        """Return the labels in a list: their names, or 0 or 1 for each label of the task."""
-        column = row.name("label")
-        is_flags = len(values) > 1 and all(value in (0, 1) for value in values)
-        if is_flags and len(values) == len(self.labels):
-            return self._of_flags(values, row)
         labels = [as_text(value) or "" for value in values]
         is_mixed = len({isinstance(value, str) for value in values}) > 1
+        is_flags = len(values) > 1 and all(value in (0, 1) for value in values)
         if is_mixed or is_flags or "" in labels:
-            what, remedy = f"{column!r} is {show_value(values)}, not a list of labels", None
-            if is_flags:
-                what = f"{column!r} is {values}, 0 or 1 for each label, and the labels have no names"
-                remedy = 'Name them in this order: `labels=["…", "…"]`'
+            what = f"{row.name('label')!r} is {show_value(values)}, not a list of labels"
+            remedy = "Give their names, or 0 and 1 in a column for each: the setting label_columns"
             raise InputError(what, where=row.where, remedy=remedy)
         return frozenset(labels)
 
-    def _of_flags(self, values: list[Any], row: Row) -> frozenset[str]:
-        """Return the labels with a 1, out of 0 or 1 for each."""
-        names = self.label_columns or self.labels
-        flags = list(map(as_flag, values))
-        for name, value, flag in zip(names, values, flags, strict=True):
+    def _of_flags(self, row: Row) -> frozenset[str]:
+        flags = {name: as_flag(row.cells[name]) for name in self.label_columns}
+        for name, flag in flags.items():
             if flag is None:
+                value = row.cells[name]
                 is_missing = value in (None, "") or plain_label(str(value)) in NO_LABELS
                 kind = MissingLabelError if is_missing else InputError
                 raise kind(f"{name!r} is {value!r}, not 0 or 1", where=row.where)
-        return frozenset(name for name, flag in zip(names, flags, strict=True) if flag)
+        return frozenset(name for name, flag in flags.items() if flag)
 
     def fit(self, examples: Texts) -> Self:
-        labels, where = self.labels or self.label_columns, source_of(examples[0].where)
+        labels = self.labels or self.label_columns
         labels = labels or sort_classes({label for example in examples for label in example.gold})
         if not labels:
-            raise InputError("no row has a label", where=where)
-        if not self.labels:
-            warn_of_placeholders((label for example in examples for label in example.gold), labels, where)
-        for mark in _SEPARATORS.difference(self.separator):
-            if joined := [label for label in labels if mark in label]:
-                what = f"{len(joined):,} of {len(labels):,} labels have {mark!r}, such as {joined[0]!r}"
-                remedy = "If it separates labels, say so with the setting separator"
-                warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
+            raise InputError("no row has a label", where=source_of(examples[0].where))
         weights = self.positive_weights
         if weights == "balanced":
             counts, num_examples = _counts(examples), len(examples)
@@ -234,11 +213,6 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
         thresholds = self.thresholds
         return thresholds.get(label, _THRESHOLD) if isinstance(thresholds, dict) else thresholds
 
-    def notes(self, train: Texts, dev: Texts, tokenizer: Tokenizer) -> Iterator[str]:
-        known = _counts(dev)
-        if self.tune_thresholds and (absent := [label for label in self.labels if label not in known]):
-            yield f"no dev example has {list_names(absent)}, whose threshold stays {_THRESHOLD}"
-
     def tuned(self, examples: Texts, answers: LabelSetPredictions) -> Self:
         """Return the kind with the threshold of each label that has the best F1; without a gold one it is 0.5."""
         tuned = {}
@@ -298,20 +272,6 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
         if not isinstance(labels, list):
             raise TypeError(f"labels is {labels!r}, not a list")
         return LabelSetPrediction(tuple(map(str, labels)), values.get("probabilities", {}))
-
-
-def _is_bracketed(text: str) -> bool:
-    """Return whether the bracket that opens a text is closed at its end.
-
-    >>> _is_bracketed("['x', 'y']"), _is_bracketed("[EU] politics, [UN]"), _is_bracketed("[x"), _is_bracketed("x")
-    (True, False, False, False)
-    """
-    depth = 0
-    for index, mark in enumerate(text):
-        depth += (mark in "[({") - (mark in "])}")
-        if not depth:
-            return index == len(text) - 1 > 0
-    return False
 
 
 def _counts(examples: Texts) -> Counter[str]:

@@ -4,7 +4,6 @@ Shapes: B sequences, C classes.
 """
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,9 +16,8 @@ import numpy.typing as npt
 from cloze.config import Range
 from cloze.data.reading.bad_rows import source_of
 from cloze.data.reading.json_rows import as_text
-from cloze.data.reading.memory import Data
 from cloze.data.reading.tables import Row
-from cloze.errors import DataWarning, InputError
+from cloze.errors import InputError
 from cloze.metrics.classification import is_constant, is_majority_better, sort_classes
 from cloze.results import Result
 from cloze.suggestions import list_names
@@ -37,12 +35,10 @@ from cloze.tasks.labels import (
     check_unique,
     check_weights,
     external_labels,
-    keeps_numbers,
     order_weights,
     plain_label,
     read_label,
     unknown_label,
-    warn_of_placeholders,
 )
 from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts
@@ -93,9 +89,6 @@ class OneLabel(TextAnswer[ClassPrediction]):
         check_unique(self.labels)
         check_weights("class_weights", self.class_weights, self.labels)
 
-    def keeps_numbers(self, column: str, names: Sequence[str]) -> bool:
-        return keeps_numbers(self.labels, names) and super().keeps_numbers(column, names)
-
     def read(self, row: Row) -> str:
         label = self._named(read_label(row, labels=self.labels, missing=self.missing_labels))
         if self.labels and label not in self.labels:
@@ -112,17 +105,11 @@ class OneLabel(TextAnswer[ClassPrediction]):
         if self.temperature != 1:
             remedy = "Say `calibrate=true`"
             raise InputError("is fitted after training", where="temperature", remedy=remedy)
-        where = source_of(examples[0].where)
         labels = self.labels or sort_classes({example.gold for example in examples})
         if len(labels) < 2:
             what = f"every row has the label {labels[0]!r}"
-            raise InputError(what, where=where, remedy="A classifier needs examples of two labels at least")
-        if not self.labels:
-            warn_of_placeholders((example.gold for example in examples), labels, where)
-            if len(labels) > max(20, len(examples) / 2):
-                what = f"{len(labels):,} classes in {len(examples):,} examples: most have one example"
-                remedy = "Numbers are learned by the task regression; `label_column` names another column"
-                warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
+            where, remedy = source_of(examples[0].where), "A classifier needs examples of two labels at least"
+            raise InputError(what, where=where, remedy=remedy)
         kind, weights = replace(self, labels=labels, class_weights=()), self.class_weights
         if weights == "balanced":
             counts = Counter(example.gold for example in examples)
@@ -232,12 +219,3 @@ class OneLabel(TextAnswer[ClassPrediction]):
         if self.labels and name not in self.labels:
             raise ValueError(f"unknown label {label!r}, not one of {list_names(self.labels)}")
         return ClassPrediction(name, values.get("probability", math.nan), values.get("probabilities", {}))
-
-    def read_answers(self, source: Data, examples: Texts) -> list[ClassPrediction]:
-        answers = super().read_answers(source, examples)
-        labels, predicted = map(set, self.compare(examples, answers))
-        if min(len(labels), len(predicted)) > 1 and labels.isdisjoint(predicted):
-            what = "the predictions have none of the labels of the data"
-            shown = f"{list_names(sorted(predicted)[:2])} and {list_names(sorted(labels)[:2])}"
-            warnings.warn(DataWarning(f"{source}: {what}: {shown}"), stacklevel=2)
-        return answers

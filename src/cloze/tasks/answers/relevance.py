@@ -3,7 +3,6 @@
 Shapes: B sequences.
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,15 +14,13 @@ from cloze.choices import LongTexts
 from cloze.data.reading.bad_rows import source_of
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
-from cloze.file_io import read_json
-from cloze.file_names import CONFIG_FILE
 from cloze.metrics.ranking import CUTOFF, RECALL_CUTOFF, RankedQuery, ranking_scores
 from cloze.models.config_file import load_labels
 from cloze.models.sentence_transformers import Activation, load_score_activation
 from cloze.tasks.answers.kind import TextAnswer
 from cloze.tasks.answers.number import are_constant, read_number
 from cloze.tasks.arrays import sigmoid
-from cloze.tasks.task_batch import Array, Baseline, Outputs, Scores, SummedLoss, TaskBatch, Tensor
+from cloze.tasks.task_batch import Baseline, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts
 from cloze.tasks.tfidf import tfidf_cosines
 
@@ -42,12 +39,10 @@ class Relevance(TextAnswer[float]):
     metrics: ClassVar[tuple[str, ...]] = (f"ndcg@{CUTOFF}", f"mrr@{CUTOFF}", "map", f"recall@{RECALL_CUTOFF}")
     keys: ClassVar[tuple[str, ...]] = ("score",)
     problem_type = "multi_label_classification"  # transformers' name for a sigmoid
-    weight_settings: ClassVar[tuple[str, ...]] = ("labels", "activation")
+    weight_settings: ClassVar[tuple[str, ...]] = ("activation",)
 
     long_texts: LongTexts = "windows"
     """Truncate a long passage, or read it in windows."""
-    labels: tuple[str, str] | None = None
-    """Both classes of another program's model, the second for relevant passages; None: one output."""
     activation: Activation = "sigmoid"
     """The function from the logit to the score: a sigmoid, or none, as some cross-encoders of other programs have."""
 
@@ -67,48 +62,30 @@ class Relevance(TextAnswer[float]):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        return self.labels or ("relevant",)
+        return ("relevant",)
 
     def for_external_checkpoint(self, directory: Path) -> Self:
-        """Return the kind for a cross-encoder with one output, or two: the second class is relevance.
-
-        The score of one output equals sentence-transformers', which applies the activation and truncates texts.
-        """
-        labels = load_labels(directory)
-        if len(labels) < 2:
-            return replace(self, activation=load_score_activation(directory), long_texts="truncate")
-        if len(labels) > 2 or read_json(directory / CONFIG_FILE).get("problem_type") == self.problem_type:
-            what = f"config.json names {len(labels)} classes, not one, or two that exclude each other"
-            raise InputError(f"no ranker: {what}")
-        what = f"two classes: passages are ranked by the probability of the second, {labels[1]!r}"
-        warnings.warn(f"{directory}: {what}", stacklevel=2)
-        return replace(self, labels=(labels[0], labels[1]))
+        """Return the kind for a cross-encoder, whose score equals sentence-transformers', which truncates texts."""
+        if (num_classes := len(load_labels(directory))) > 1:
+            raise InputError(f"no ranker: config.json names {num_classes} classes, not one")
+        return replace(self, activation=load_score_activation(directory), long_texts="truncate")
 
     def target(self, gold: int) -> float:
         """Return 1 for a relevant passage, whatever its grade."""
         return float(gold > 0)
 
     def loss(self, logits: Tensor, batch: TaskBatch) -> SummedLoss:
-        """Return the binary cross entropy of logits [B, 1] or [B, 2]."""
+        """Return the binary cross entropy of logits [B, 1]."""
         from torch import nn
 
-        margins_B = _margins(logits)[:, 0]
-        loss = nn.functional.binary_cross_entropy_with_logits(margins_B, batch.targets, reduction="sum")
+        logits_B = logits[:, 0]
+        loss = nn.functional.binary_cross_entropy_with_logits(logits_B, batch.targets, reduction="sum")
         return loss, {"loss": (loss.detach(), batch.num_targets)}
 
     def distance(self, logits: Tensor, batch: TaskBatch, temperature: float) -> Tensor:
         from cloze.training.metric_sums import sigmoid_divergence
 
-        return sigmoid_divergence(_margins(logits), batch.teacher, temperature).sum()
-
-    def check_teacher(self, teacher: Self) -> None:
-        """Accept any teacher: one with two classes has the same outputs."""
-
-    def teacher_rows(self, output: Array, teacher: Self) -> Array:
-        return output[None]
-
-    def outputs(self, logits: Array, batch: TaskBatch) -> list[Array]:
-        return list(logits if logits.shape[1] == 1 else np.diff(logits))
+        return sigmoid_divergence(logits, batch.teacher, temperature).sum()
 
     def raw_scores(self, outputs: Outputs) -> list[float]:
         return [float(np.max(outputs))]
@@ -151,8 +128,3 @@ def _relevant_queries(examples: Texts, answers: Sequence[float]) -> list[RankedQ
     if not queries:
         raise InputError("no passage is relevant to its query", where=source_of(examples[0].where))
     return queries
-
-
-def _margins(logits: Tensor) -> Tensor:
-    """Return the logits of relevance, [B, 1]; of two classes the difference, whose sigmoid is the second's softmax."""
-    return logits if logits.shape[1] == 1 else logits.diff()

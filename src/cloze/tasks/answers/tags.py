@@ -5,7 +5,7 @@ Shapes: T tokens in the packed batch, W words to tag, C classes.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain, repeat
@@ -26,7 +26,6 @@ from cloze.data.reading.tag_schemes import (
     is_tag,
     join_tag,
     mark_words,
-    usual_tags,
 )
 from cloze.data.reading.tagged_text import Sentence, TaggedText
 from cloze.errors import InputError
@@ -91,15 +90,12 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
         """Return a detector that accepts the tags that the settings allow."""
         return SchemeDetector(is_plain=self.scheme == "plain", stray=self.stray)
 
-    def _detect_scheme(self, examples: TaggedTexts) -> SchemeDetector:
-        schemes = self.scheme_detector()
-        for sentence in _sentences(examples):
-            schemes.add(sentence.tags or (), sentence.where)
-        return schemes
-
     def fit(self, examples: TaggedTexts) -> Self:
         sentences = list(_sentences(examples))
-        scheme = self._detect_scheme(examples).scheme()
+        schemes = self.scheme_detector()
+        for sentence in sentences:
+            schemes.add(sentence.tags or (), sentence.where)
+        scheme = schemes.scheme()
         if scheme == "plain":
             labels = sort_classes({tag for sentence in sentences for tag in sentence.tags or ()})
         else:
@@ -121,9 +117,6 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
             return
         types = sorted({label.partition("-")[2] for label in self.labels} - {""})
         yield f"tags in {self.scheme}, of {len(types)} types: {', '.join(types)}"
-        if self.stray == "as-conlleval":
-            num_stray = self._detect_scheme(train).num_stray
-            yield f"{num_stray:,} tags that the scheme does not allow are read as conlleval does"
         if tokenizer.lowercase:
             yield "the model lower-cases its text, which hides the capitals of names: a cased one may find more"
 
@@ -132,13 +125,12 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
         names = load_labels(directory)
         if not names:
             raise InputError("no tagger: config.json names no labels")
-        usual = usual_tags(names)
-        if "O" not in usual.values():  # several classes may mean O
-            names = tuple(usual.get(name, name) for name in names)
         is_plain = not all(map(is_tag, names))
         architectures = read_json(directory / CONFIG_FILE).get("architectures") or ()
         is_tagger = any("TokenClassification" in str(name) for name in architectures)
-        unnamed = [name for name in names if name.startswith("LABEL_")]
+        unnamed = [
+            name for name in names if name.startswith("LABEL_") or (name == "B-O" and "O" not in names)
+        ]
         if unnamed or (is_plain and not is_tagger):
             what = f"no tagger: its class {(*unnamed, *names)[0]!r} is not a tag such as B-PER"
             remedy = """Name the classes in config.json: "id2label": {"0": "O", "1": "B-PER", …}"""
@@ -155,16 +147,10 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
     def _learned_scheme(self) -> Scheme:
         return "plain" if self.scheme == "plain" else "IOB2"
 
-    def _usual(self, tags: Collection[str]) -> Mapping[str, str]:
-        """Return the usual form of tags of entities in another one."""
-        return {} if self.scheme == "plain" else usual_tags(tags)
-
     @cached_property
     def _class_indices(self) -> dict[str, int]:
         """The class of each tag."""
         index_of = {label: index for index, label in enumerate(self.labels)}
-        if outside := [tag for tag, name in self._usual(self.labels).items() if name == "O"]:
-            index_of["O"] = index_of[outside[0]]
         # IOB1 data may hold no B of a type; there I begins an entity
         for label, index in [*index_of.items()]:
             prefix, _, type_ = label.partition("-")
@@ -237,13 +223,11 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
         logits_WC = np.concatenate([np.zeros((0, len(self.labels))), *outputs])
         probabilities_W = softmax(logits_WC).max(-1)
         best_W = logits_WC.argmax(-1)
-        usual = self._usual(self.labels)
-        names = [usual.get(label, label) for label in self.labels]
         tags, probabilities = [], []
         start = 0
         for sentence in example.sentences:
             end = start + len(sentence.words)
-            tags.append(convert_tags([names[i] for i in best_W[start:end]], self.scheme or "IOB2"))
+            tags.append(convert_tags([self.labels[i] for i in best_W[start:end]], self.scheme or "IOB2"))
             probabilities.append(tuple(probabilities_W[start:end].tolist()))
             start = end
         return TagPrediction(tuple(tags), tuple(probabilities))
@@ -360,15 +344,9 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
     def read_answers(self, source: Data, examples: TaggedTexts) -> list[TagPrediction]:
         opened = open_predictions(source, self.keys)
         if are_columns(opened):
-            answers = read_columns(opened, examples)
-        else:
-            pairs = zip(examples, self.answers_of(opened, examples), strict=True)
-            answers = [fit_to_words(example, answer, self.scheme, source) for example, answer in pairs]
-        usual = self._usual({tag for answer in answers for sentence in answer.tags for tag in sentence})
-        return [
-            replace(a, tags=tuple(tuple(usual.get(tag, tag) for tag in tags) for tags in a.tags))
-            for a in answers
-        ]
+            return read_columns(opened, examples)
+        pairs = zip(examples, self.answers_of(opened, examples), strict=True)
+        return [fit_to_words(example, answer, self.scheme, source) for example, answer in pairs]
 
 
 def _sentences(examples: TaggedTexts) -> Iterator[Sentence]:
