@@ -282,26 +282,6 @@ def test_every_call_reads_iterators_and_arrays(loaded: Loaded, name: str) -> Non
         assert repr(call(loaded, texts)) == expected
 
 
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        ([None], 'texts[0] is None. Give a text, or "" for an empty one.'),
-        (["a", float("nan")], 'texts[1] is nan. Give a text, or "" for an empty one.'),
-        ([5], 'texts[0] is 5, an int. Give a text, or "" for an empty one.'),
-        ({"a": "b"}, "texts: is a dict. Give a list of texts."),
-        ({"a"}, "texts: is a set. Give a list of texts."),
-        (pa.table({"a": ["b"]}), "texts: is a Table. Give a list of texts, such as one of its columns."),
-        (FRAME, "texts: is a DataFrame. Give a list of texts, such as one of its columns."),
-        ("a", "texts: is one text. Give a list of texts."),
-        (None, "texts: is None. Give a list of texts."),
-    ],
-)
-def test_wrong_kinds_of_texts_are_named(value: Any, says: str) -> None:
-    with pytest.raises(cloze.InputError) as caught:
-        check_texts(value)
-    assert str(caught.value) == says
-
-
 def test_numbers_of_numpy_are_settings() -> None:
     numpy = {"data_fractions": np.array([0.5, 1.0]), "epochs": np.int64(3), "learning_rate": np.float32(0.25)}
     python = {"data_fractions": [0.5, 1.0], "epochs": 3, "learning_rate": 0.25}
@@ -313,17 +293,10 @@ def test_numbers_of_numpy_are_settings() -> None:
     assert [phase.steps for phase in plans[0].phases] == [phase.steps for phase in plans[1].phases]
 
 
-def test_one_path_is_a_list_of_one(loaded: Loaded, tmp_path: Path) -> None:
+def test_one_path_is_a_list_of_one() -> None:
     assert check_paths("a.txt") == ["a.txt"]
     assert check_paths(Path("a.txt")) == [Path("a.txt")]
     assert check_paths(path for path in ["a.txt", Path("b.txt")]) == ["a.txt", Path("b.txt")]
     for nothing in ("", ["a.txt", "\0"]):
         with pytest.raises(cloze.InputError, match=r"^inputs"):
             check_paths(nothing)
-    text = tmp_path / "text.txt"
-    text.write_text("".join(f"a b c.\n{letter} a.\n\n" for letter in "abcdefgh" * 8))
-    for number, inputs in enumerate((text, [str(text)])):
-        output = str(tmp_path / str(number))
-        cloze.build_dataset(inputs, vocabulary=str(loaded.path), output=output, validation_fraction=0.2)
-    one, several = (tmp_path / str(number) / "documents-00000.arrow" for number in range(2))
-    assert one.read_bytes() == several.read_bytes()

@@ -127,14 +127,6 @@ def test_classes_keep_their_type_and_order(classifier: FinetunedClassifier) -> N
 
 
 @pytest.mark.slow
-def test_the_classifier_works_in_searches(classifier: FinetunedClassifier) -> None:
-    grid = {"learning_rate": [1e-2, 1e-6], "balanced": [True]}
-    search = GridSearchCV(clone(classifier).set_params(epochs=8), grid, cv=2, error_score="raise")
-    search.fit(np.array(TEXTS), np.array(LABELS))
-    assert search.best_params_["learning_rate"] == 1e-2
-
-
-@pytest.mark.slow
 def test_the_classifier_learns_from_pairs(classifier: FinetunedClassifier) -> None:
     seconds = ["good" if i // 2 % 2 else "bad" for i in range(40)]
     pairs = [(text, f"h {second}") for text, second in zip(TEXTS, seconds, strict=True)]

@@ -14,7 +14,6 @@ import torch
 from safetensors.torch import load_file, save_file
 from samples import Cloze, ErrorLine, Samples, fill_in
 
-from cloze.arguments import parse_layers
 from cloze.inference.embedder import Embedder
 
 LINES = [f"It was night number {number}" + " and the rain fell" * (number % 5) for number in range(40)]
@@ -107,11 +106,6 @@ def test_neighbors_of_texts_words_and_tokens(
     left_out = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *tokenizer.encode("night").tokens}
     assert {neighbor["text"] for neighbor in neighbors} == set(tokenizer.tokens) - left_out
     assert all(tokenizer.tokens[n["row"] - 1] == n["text"] for n in neighbors)
-
-
-def test_layers_are_parsed() -> None:
-    assert parse_layers("-2") == (-2,)
-    assert parse_layers("0,-4:-1,7") == (0, -4, -3, -2, -1, 7)
 
 
 @dataclass(frozen=True)

@@ -272,11 +272,3 @@ def test_predictions_in_python_are_those_of_the_shell(mnli: Path, tmp_path: Path
     assert page.exists()
     with pytest.raises(InputError, match=r"^workers: a loaded model answers in this process"):
         package.predict_file(file, model=model, workers=2)
-
-
-def test_a_setting_of_another_name_is_refused_alike_in_shell_and_python(mnli: Path, cloze: Cloze) -> None:
-    says = "cola is not a setting of the task. Write mnli.KEY=VALUE"
-    printed = cloze(f"evaluate -m {mnli}/run -d {mnli}/data --set cola.text_column=a --quiet", code=2)
-    assert printed.err == f"error: --set: {says}.\n"
-    with pytest.raises(InputError, match=f"^settings: {says}"):
-        package.evaluate(model=mnli / "run", data=mnli / "data", settings={"cola.text_column": "a"})

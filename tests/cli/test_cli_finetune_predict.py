@@ -52,13 +52,6 @@ def labels(lines: str) -> list[str]:
     return [json.loads(line)["label"] for line in lines.splitlines()]
 
 
-def test_predictions_are_json_lines_on_stdout(films: Path, cloze: Cloze) -> None:
-    printed = cloze(f"predict classification -m {films}/run {films}/data.csv")
-    assert labels(printed.out) == (["good"] * 3 + ["bad"] * 3) * 5
-    assert all(row["probabilities"][row["label"]] == row["probability"] for row in printed.rows)
-    assert "predicting" in printed.err
-
-
 @pytest.mark.slow
 def test_at_most_top_k_classes_are_printed(films: Path, cloze: Cloze, error_line: ErrorLine) -> None:
     predict = f"predict classification -m {films}/run {films}/data.csv --quiet"
@@ -111,14 +104,6 @@ def test_an_imported_checkpoint_keeps_its_task_settings(films: Path, tmp_path: P
         for model in (films / "run", tmp_path / "copy")
     )
     assert of_run == of_copy
-
-
-def test_scores_are_text_or_json(films: Path, tmp_path: Path, cloze: Cloze) -> None:
-    data = f"-m {films}/run -d {films}/data.csv {COLUMNS} --epochs 1 {NANO}"
-    result = cloze(f"finetune classification {data} -o {tmp_path}/a --json --quiet").json
-    assert set(result) >= {"run", "data", "examples", "accuracy", "macro_f1", "majority_accuracy"}
-    text = cloze(f"finetune classification -o {tmp_path}/a --resume --quiet").out
-    assert f"accuracy          {result['accuracy']:.4f}" in text
 
 
 def test_printing_settings_downloads_nothing(hub: Hub, cloze: Cloze) -> None:
@@ -199,19 +184,13 @@ def test_the_wrong_answers_are_predicted_again(films: Path, tmp_path: Path, cloz
     assert [row["label"] for row in rows] == [row["prediction"] for row in read(tmp_path / "wrong.csv")]
 
 
-@pytest.mark.parametrize("ending", [".xlsx", ".json", ".txt"])
 def test_an_unknown_ending_is_refused_with_those_that_are_known(
-    films: Path, tmp_path: Path, cloze: Cloze, ending: str
+    films: Path, tmp_path: Path, error_line: ErrorLine
 ) -> None:
-    printed = cloze(f"predict -m {films}/run {films}/new.csv -o {tmp_path}/x{ending} --quiet", code=2)
-    remedy = "End the name in .csv, .tsv, .jsonl, .ndjson, .parquet."
-    assert printed.err == f"error: {tmp_path}/x{ending}: the ending '{ending}' names no format. {remedy}\n"
-
-
-def test_rows_of_plain_text_are_lines(films: Path, tmp_path: Path, cloze: Cloze) -> None:
-    (tmp_path / "lines.txt").write_text("film good\nbook bad\n")
-    rows = cloze(f"predict -m {films}/run {tmp_path}/lines.txt --quiet").rows
-    assert [(row["row"], row["text"]) for row in rows] == [(1, "film good"), (2, "book bad")]
+    what = (
+        "x.json: the ending '.json' names no format. End the name in .csv, .tsv, .jsonl, .ndjson, .parquet."
+    )
+    assert what in error_line(f"predict -m {films}/run {films}/new.csv -o {tmp_path}/x.json")
 
 
 def test_rows_that_are_left_out_keep_their_numbers(films: Path, tmp_path: Path, cloze: Cloze) -> None:

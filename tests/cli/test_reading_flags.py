@@ -68,20 +68,3 @@ def test_cleaning_steps_can_be_skipped(
     kept = cloze(f"{command} -o {tmp_path}/kept {flags}").json
     assert [kept["cleaning"][step]["documents"] for step in ("control", "short_documents")] == [0, 0]
     assert "--without" in error_line(f"corpus {tales} --dry-run --without spelling")
-
-
-@pytest.mark.parametrize("limit", [3, 11])
-def test_limit_reads_the_first_documents(
-    tales: Path, samples: Samples, cloze: Cloze, tmp_path: Path, limit: int
-) -> None:
-    command = (
-        f"corpus {tales} --text-field tale.body --vocabulary {samples.vocab} -o {tmp_path}/out --workers 1"
-    )
-    assert cloze(f"{command} --limit {limit} --quiet --json").json["documents"] == min(limit, 10)
-
-
-def test_a_vocabulary_is_trained_on_a_table(cloze: Cloze, tmp_path: Path) -> None:
-    pq.write_table(pa.table({"body": [STORY] * 9}), tmp_path / "a.parquet")
-    printed = cloze(f"vocab {tmp_path}/a.parquet --text-field body -o {tmp_path}/out --size 45 --workers 1")
-    assert printed.err.splitlines()[0] == f"{tmp_path}/a.parquet: Parquet"
-    assert "k" in (tmp_path / "out" / "vocab.txt").read_text().split()

@@ -134,28 +134,20 @@ def test_a_pre_training_resumes_with_its_own_settings_alone(
 
 
 @pytest.mark.parametrize(
-    ("name", "settings"),
+    ("name", "value", "other"),
     [
-        ("validation_fraction", {"validation_fraction": 0.2}),
-        ("overwrite", {"overwrite": True}),
+        ("validation_fraction", 0.2, "append"),
+        ("overwrite", True, "append"),
+        ("inputs", "a.txt", "texts"),
+        ("format", "lines", "texts"),
+        ("text_field", "body", "texts"),
+        ("encoding", "cp1252", "texts"),
     ],
 )
-def test_appending_keeps_the_held_out_share_and_the_data(
-    samples: Samples, name: str, settings: dict[str, Any]
-) -> None:
-    with pytest.raises(InputError, match=f"^{name}: cannot be combined with `append`"):
-        cloze.build_dataset(output=samples.data, texts=["Rain."], append=True, **settings)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("inputs", "a.txt"), ("format", "lines"), ("text_field", "body"), ("encoding", "cp1252")],
-)
-def test_texts_in_memory_exclude_settings_of_files(tmp_path: Path, name: str, value: str) -> None:
-    arguments: dict[str, Any] = {name: value}
-    with pytest.raises(InputError, match=f"^{name}: cannot be combined with `texts`"):
-        cloze.train_vocabulary(**arguments, texts=["Rain."], output=tmp_path / "vocab")
-    assert not list(tmp_path.iterdir())
+def test_keywords_exclude_each_other(samples: Samples, name: str, value: Any, other: str) -> None:
+    arguments = {name: value, **({"append": True} if other == "append" else {})}
+    with pytest.raises(InputError, match=f"^{name}: cannot be combined with `{other}`"):
+        cloze.build_dataset(**arguments, texts=["Rain."], output=samples.data)
 
 
 def test_a_run_of_several_changes_no_settings(tmp_path: Path) -> None:

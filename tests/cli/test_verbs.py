@@ -131,32 +131,6 @@ def test_a_run_without_a_best_checkpoint_means_its_latest(
 
 
 @pytest.mark.parametrize(
-    ("verb", "flags", "setting"),
-    [
-        (
-            "pretrain",
-            f"--data D --budget 90s --model tiny --seed 7 {shlex.join(NANO)}",
-            "budget_seconds = 90.0",
-        ),
-        (
-            "finetune classification",
-            "-m M -d D --epochs 7 --set classification.pair_column=then",
-            "epochs = 7",
-        ),
-    ],
-)
-def test_printed_settings_are_a_recipe_of_the_same_settings(
-    verb: str, flags: str, setting: str, tmp_path: Path, cloze: Cloze
-) -> None:
-    recipe, command = tmp_path / "mine.toml", f"{verb} -o {tmp_path}/run --print-config"
-    printed = cloze(f"{command} {flags}")
-    recipe.write_text(printed.out)
-    assert setting in printed.out
-    assert cloze(f"{command} --config {recipe}").out == recipe.read_text()
-    assert [*tmp_path.iterdir()] == [recipe]
-
-
-@pytest.mark.parametrize(
     ("flag", "setting"), [("--budget 90s", "budget_seconds = 90.0"), ("--steps 90", "steps = 90")]
 )
 @pytest.mark.parametrize("recipe", ["steps = 7\n", "budget_seconds = 7\n"])
@@ -168,11 +142,6 @@ def test_a_length_by_flag_replaces_that_of_the_recipe(
     lines = printed.out.splitlines()
     assert setting in lines
     assert sum(line.startswith(("steps =", "budget_seconds =")) for line in lines) == 1
-
-
-@pytest.mark.parametrize("flags", ["--steps 3 --set=budget_seconds=60", "--budget 60s --set=steps=3"])
-def test_two_lengths_are_refused(error_line: ErrorLine, flags: str) -> None:
-    assert "either steps or a budget" in error_line(f"pretrain --data D --print-config {flags}")
 
 
 @pytest.mark.parametrize(("flags", "rate"), [("", "7e-05"), ("--config fast", "0.0007")])

@@ -136,7 +136,6 @@ def test_learning_curve(write, capsys):
         ("ax", LABELED, [], "Fine-tune mnli"),
         ("classification", LABELED, ["--sizes", "10,x"], "--sizes: 'x' is not a number"),
         ("classification", LABELED, ["--sizes", "0"], "'0' is not a number"),
-        ("classification", LABELED, ["--sizes", ""], "'' is not a number"),
         ("classification", "text\tlabel\n \tup\n \tdown\n", [], "hold no word"),
     ],
 )

@@ -396,15 +396,6 @@ def test_a_file_without_end_is_refused_at_its_first_wrong_line(config, tmp_path)
             finetune(REVIEWS, replace(config, **changed), tmp_path / "run")
 
 
-def test_label_with_surrogates_is_refused_before_writing(config, tmp_path):
-    examples = [{"review": f"good {i}", "liked": ["\ud800", "yes"][i % 2]} for i in range(4)]
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in examples))
-    with pytest.raises(InputError, match=r"labels: .* is not Unicode"):
-        finetune(REVIEWS, replace(config, train=str(path), dev=str(path)), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.protected
 def test_only_runs_are_overwritten_and_only_with_the_flag(config, tmp_path):
     (tmp_path / "run.toml").touch()

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from cloze.errors import InputError
 from cloze.finetuning.config import FinetuneConfig, GridConfig
 from cloze.parallel_map import RayCluster, Workers
 from cloze.progress import Progress
@@ -48,16 +47,6 @@ def test_processes_give_the_same_results_as_one(config, tmp_path, capsys):
     assert summary_of(tmp_path / "both") == summary_of(tmp_path / "alone")
     assert weights_of(tmp_path / "both") == weights_of(tmp_path / "alone")
     assert len(weights_of(tmp_path / "both")) == 1, "of a grid the best run alone keeps its model"
-
-
-def test_workers_for_a_single_run_are_refused(config, tmp_path):
-    with pytest.raises(
-        InputError, match=r"workers: one run is made in this process. Ask for several with `seeds`"
-    ):
-        finetune(REVIEWS, replace(config, seeds=1), tmp_path / "run", workers=2)
-    with pytest.raises(InputError, match="workers: 0 is less than 1"):
-        finetune(REVIEWS, config, tmp_path / "run", workers=0)
-    assert not (tmp_path / "run").exists()
 
 
 def _lose_a_machine(cluster: Any, run: Path, finished_before: list[int]) -> None:

@@ -13,7 +13,6 @@ from cloze.results import NamedScores
 from cloze.signatures import checks_arguments
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.data.reading.memory import Data
     from cloze.inference.predictor import Predictor
     from cloze.metrics.breakdown import Breakdown
     from cloze.tasks.calibration import Calibration
@@ -28,7 +27,7 @@ class EvaluationResult(NamedScores):
         scores: Mapping[str, float],
         *,
         data: object,
-        counts: Mapping[str, int],
+        counts: Mapping[str, int] | None = None,
         parts: Mapping[str, Mapping[str, float]] = {},
         task: "Task | None" = None,
         answers: Sequence[tuple[Any, Any]] = (),
@@ -36,7 +35,7 @@ class EvaluationResult(NamedScores):
         super().__init__(scores)
         self.data = data
         """The file of the examples."""
-        self.counts = counts
+        self.counts = {"examples": len(answers)} if counts is None else counts
         """Numbers of examples, by their kind."""
         self.parts = parts
         """Scores of parts of the data, such as the paradigms of BLiMP."""
@@ -53,11 +52,9 @@ class EvaluationResult(NamedScores):
     @cached_property
     def breakdown(self) -> "Breakdown | None":
         """The scores of each class, tag or kind of question, and the confusion matrix; None for other tasks."""
-        return (
-            None
-            if self.task is None
-            else self.task.answer.breakdown(*map(list, zip(*self.answers, strict=True)))
-        )
+        if self.task is None:
+            return None
+        return self.task.answer.breakdown(*map(list, zip(*self.answers, strict=True)))
 
     @cached_property
     def calibration(self) -> "Calibration | None":
@@ -171,7 +168,7 @@ def evaluate(
     examples = list(configured.examples(source))
     warn_of_training_data(predictor.directory, source)  # reads the whole file, so after its rows
     evaluation = replace(predictor, task=configured).evaluate(examples, progress=shown)
-    result = _to_result(configured, source, evaluation.scores, evaluation.answers)
+    result = EvaluationResult(evaluation.scores, data=source, task=configured, answers=evaluation.answers)
     _write_answers(result, output, errors, shown, csv_safe=csv_safe)
     return result
 
@@ -232,7 +229,8 @@ def score(
         scores = answer.score_with_na_probs(examples, answers, na_prob)
     else:
         scores = configured.score(examples, answers)
-    result = _to_result(configured, source, scores, list(zip(examples, answers, strict=True)))
+    pairs = list(zip(examples, answers, strict=True))
+    result = EvaluationResult(scores, data=source, task=configured, answers=pairs)
     _write_answers(result, None, errors, resolve_progress(progress), csv_safe=csv_safe)
     return result
 
@@ -251,12 +249,6 @@ def _find_task_name(model: Any) -> str:
         remedy = f"Name what to evaluate: {', '.join(USED_ARGUMENTS)}"
         raise InputError("is not fine-tuned, and so has no task", where=first, remedy=remedy)
     return name
-
-
-def _to_result(
-    task: "Task", data: "Data", scores: Mapping[str, float], answers: list[tuple[Any, Any]]
-) -> EvaluationResult:
-    return EvaluationResult(scores, data=data, counts={"examples": len(answers)}, task=task, answers=answers)
 
 
 def _write_answers(

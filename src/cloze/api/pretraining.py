@@ -3,14 +3,14 @@
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from cloze.api.datasets import build_dataset
 from cloze.api.run_options import PretrainOptions
 from cloze.callbacks import load_writers
 from cloze.config import setting_names
 from cloze.errors import InputError
-from cloze.progress import Progress, is_rank_zero, resolve_progress
+from cloze.progress import is_rank_zero, resolve_progress
 from cloze.signatures import checks_arguments
 
 if TYPE_CHECKING:  # not needed for --help
@@ -51,6 +51,7 @@ def pretrain(*, output: str | Path, **options: Unpack[PretrainOptions]) -> dict[
         resolve_pretraining,
         resume_run,
     )
+    from cloze.data.dataset import dataset_fingerprint
     from cloze.pretraining import run as pretraining
     from cloze.training.distributed import num_restarts
     from cloze.training.run import Launch
@@ -68,7 +69,12 @@ def pretrain(*, output: str | Path, **options: Unpack[PretrainOptions]) -> dict[
             check_output(run, overwrite=overwrite)
         data = Path(config.data)
         if may_resume and data.exists():  # of this run, or of its killed start
-            _check_texts(texts, data, progress)
+            with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
+                again = Path(directory) / "data"
+                build_dataset(vocabulary=data, output=again, texts=texts, progress=progress)
+                if dataset_fingerprint(again) != dataset_fingerprint(data):
+                    remedy = "Give the texts of the run, or start a new run in another `output`"
+                    raise InputError(f"are not the texts of {data}", where="texts", remedy=remedy)
         else:
             build_dataset(
                 vocabulary=config.init, output=data, texts=texts, overwrite=overwrite, progress=progress
@@ -80,18 +86,6 @@ def pretrain(*, output: str | Path, **options: Unpack[PretrainOptions]) -> dict[
         progress=progress,
     )
     return pretraining.pretrain(config, run, find_initial_checkpoint(config), launch)
-
-
-def _check_texts(texts: Any, dataset: Path, progress: Progress) -> None:
-    """Check that a data set was built from these texts in memory."""
-    from cloze.data.dataset import dataset_fingerprint
-
-    with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
-        built = Path(directory) / "data"
-        build_dataset(vocabulary=dataset, output=built, texts=texts, progress=progress)
-        if dataset_fingerprint(built) != dataset_fingerprint(dataset):
-            remedy = "Give the texts of the run, or start a new run in another `output`"
-            raise InputError(f"are not the texts of {dataset}", where="texts", remedy=remedy)
 
 
 @checks_arguments(_setting_names)

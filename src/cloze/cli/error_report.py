@@ -17,7 +17,10 @@ def report(error: Exception) -> int:
     from cloze.text_encoding import escape_controls
 
     is_left = isinstance(error, BrokenPipeError) and _is_closed_pipe(sys.stdout)  # as after `| head`
-    _flush_or_discard_stdout()
+    try:
+        sys.stdout.flush()
+    except OSError:  # the null device takes the rest, or Python fails on it at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if is_left:
         return 0
     reported = _to_cloze_error(error)
@@ -95,11 +98,3 @@ def _is_closed_pipe(stream: TextIO) -> bool:
         return False
     except AttributeError:  # no poll on this system; a closed pipe is by far the likeliest reason
         return True
-
-
-def _flush_or_discard_stdout() -> None:
-    """Flush stdout, or redirect it to the null device so that Python does not fail on it at exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -104,12 +104,11 @@ _TEXT_ROWS = {
 
 @verb("vocab inspect", "inspect_vocabulary")
 def _show_vocab_inspect(inspected: "list[InspectedVocabulary]") -> Shown:
-    results = [asdict(one, dict_factory=_without_nones) for one in inspected]
+    results = [
+        asdict(one, dict_factory=lambda items: {name: value for name, value in items if value is not None})
+        for one in inspected
+    ]
     return results if len(results) > 1 else results[0], "\n".join(_format(results))
-
-
-def _without_nones(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: value for name, value in items if value is not None}
 
 
 def _format(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -25,35 +25,22 @@ def _show_plan(plan: "RunPlan") -> Shown:
     table = asdict(plan)
     table["phases"] = [asdict(phase) | {"seconds": phase.seconds} for phase in plan.phases]
     table["seconds"] = plan.seconds
-    lines = ["dry run: nothing was written", *_format_memory(plan), *_format_time(plan)]
-    return table, "\n".join(lines)
-
-
-def _format_memory(plan: "RunPlan") -> list[str]:
-    rows = {"peak": plan.peak_memory, "free before": plan.available_memory}
-    return [
+    lines = [
+        "dry run: nothing was written",
         f"memory, {plan.dtype} on {plan.device}, micro-batches of up to {plan.micro_batch_tokens:,} tokens",
-        *(f"  {name:<11} {_format_bytes(size):>9}" for name, size in rows.items() if size is not None),
     ]
-
-
-def _format_time(plan: "RunPlan") -> list[str]:
-    lines = ["time, from the first steps"]
+    for name, size in (("peak", plan.peak_memory), ("free before", plan.available_memory)):
+        if size is not None:
+            shown = f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+            lines.append(f"  {name:<11} {shown:>9}")
+    lines.append("time, from the first steps")
     for phase in plan.phases:
         steps = f"{phase.steps:,} steps of {phase.tokens:,} tokens, {phase.step_seconds:.3g} s each"
         lines.append(f"  {phase.name}: {steps}: {format_duration(phase.seconds)}")
-    lines.append(f"  evaluations: {format_duration(plan.evaluation_seconds)}")
     runs = f", {plan.runs} runs" if plan.runs > 1 else ""
-    return [*lines, f"  total{runs}: {format_duration(plan.seconds)}"]
-
-
-def _format_bytes(num_bytes: int) -> str:
-    """Write a number of bytes with a unit.
-
-    >>> _format_bytes(4_300_000), _format_bytes(12_345_000_000)
-    ('4.3 MB', '12.3 GB')
-    """
-    return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.1f} MB"
+    lines.append(f"  evaluations: {format_duration(plan.evaluation_seconds)}")
+    lines.append(f"  total{runs}: {format_duration(plan.seconds)}")
+    return table, "\n".join(lines)
 
 
 @verb("demo", "run_demo")
