@@ -204,6 +204,19 @@ def test_a_graph_with_another_number_of_classes_is_refused(graphs: Path, tmp_pat
             cloze.load(graph)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("model", "BertForMaskedLM"), ("outputs", ["hidden"]), ("precision", "int4"), ("parameters", None)],
+)
+def test_a_description_of_another_graph_is_refused(
+    key: str, value: Any, graphs: Path, tmp_path: Path
+) -> None:
+    graph = change(
+        graphs / "TextClassifier", tmp_path / "graph", "export.json", lambda table: table.update({key: value})
+    )
+    assert refusal("TextClassifier", graph, None)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("name", INPUTS)
 def test_values_that_are_not_finite_are_no_answer(
