@@ -290,24 +290,6 @@ def test_int8_has_seven_bits_and_a_scale_for_each_row_and_output() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("links", "taken"), [(["latest", "best"], "best"), (["latest"], "latest")])
-def test_best_or_else_latest_checkpoint_of_a_run_is_exported(
-    links: list[str], taken: str, tmp_path: Path
-) -> None:
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "run.toml").touch()
-    for link in links:
-        (run / link).symlink_to(f"checkpoints/{link}")
-        labels = ["latest", "best"].index(link) + 1
-        model = BertForSequenceClassification(BertModel(CONFIG), num_labels=labels)
-        written(run / "checkpoints" / link, model, labels=labels)
-    export.export_onnx(run, tmp_path / "graph")
-    logits = run_graph(tmp_path / "graph", *batch((2, 5)))["logits"]
-    assert logits.shape == (2, ["latest", "best"].index(taken) + 1)
-
-
-@pytest.mark.slow
 @pytest.mark.protected
 def test_a_graph_that_differs_is_not_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -123,24 +123,6 @@ def test_layers_are_those_of_transformers(minilm: Path) -> None:
         np.testing.assert_allclose(ours([TEXTS[0]])[0], vector.numpy(), atol=1e-5)
 
 
-def test_vectors_of_bank_depend_on_the_context(minilm: Path) -> None:
-    texts = [
-        "We sat on the bank of the river.",
-        "Willows grow along the muddy bank.",
-        "The bank lent him money.",
-        "She opened an account at the bank.",
-    ]
-
-    def cosines_of_banks(layer: int) -> np.ndarray:
-        found = load(minilm, layers=(layer,)).words(texts)
-        vectors = [own.vectors[[w.text for w in own.words].index("bank")] for own in found]
-        return np.stack(vectors) @ np.stack(vectors).T
-
-    np.testing.assert_allclose(cosines_of_banks(0), 1, atol=1e-6)
-    cosines = cosines_of_banks(-1)
-    assert min(cosines[0, 1], cosines[2, 3]) > 0.8 > cosines[:2, 2:].max()
-
-
 def test_words_are_the_means_of_their_tokens(minilm: Path, embedder: Embedder) -> None:
     pieces = load(minilm, normalize=False)
     text = "Unbelievable tokenizations, 日本!"

@@ -90,11 +90,8 @@ def test_a_mask_is_filled_from_the_window_around_it(directory: Path) -> None:
     )
 
 
-def test_the_flag_is_the_same_in_every_verb(
-    directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_flag_is_the_same_in_verbs(directory: Path, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text(f"{TEXT}\nw1\n")
-    (tmp_path / "rows.tsv").write_text(f"text\tlabel\n{TEXT}\tyes\nw1\tno\n{TEXT}\tyes\nw2\tno\n")
     windows = ["--long-texts", "windows"]
     vectors = tmp_path / "v.npy"
     assert (
@@ -102,10 +99,3 @@ def test_the_flag_is_the_same_in_every_verb(
     )
     np.testing.assert_allclose(np.load(vectors)[0], load(directory, long_texts="windows")(TEXT), atol=1e-5)
     assert main(["fill", f"{TEXT} [MASK]", "-m", str(directory), *windows, "--json"]) == 0
-    run, rows = tmp_path / "run", str(tmp_path / "rows.tsv")
-    command = ["finetune", "classification", "-m", str(directory), "-d", rows, "--dev", rows, *windows]
-    assert main([*command, "--epochs", "1", "--set", "device=cpu", "-o", str(run)]) == 0
-    assert 'long_texts = "windows"' in (run / "run.toml").read_text()
-    squad = ["finetune", "squad_v1", "-m", str(directory), "-d", "x", *windows, "-o", str(tmp_path / "q")]
-    assert main(squad) == 2
-    assert "--long-texts: the task squad_v1 has no such setting" in capsys.readouterr().err

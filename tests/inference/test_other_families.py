@@ -1,7 +1,6 @@
 """Models of other families than BERT, as transformers publishes them, in every use."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -181,35 +180,6 @@ def test_finetuned_evaluated_served_and_exported(
     assert json.loads(capsys.readouterr().out)["outputs"] == ["logits"]
 
 
-@pytest.mark.filterwarnings("ignore:.*no pooler")
-@pytest.mark.parametrize(
-    ("head", "task"),
-    [
-        ("ForSequenceClassification", "classification"),
-        ("ForTokenClassification", "tagging"),
-        ("ForQuestionAnswering", "squad_v1"),
-    ],
-)
-def test_the_task_of_others_is_found_by_their_head(
-    head: str, task: str, published: tuple[Path, Any, Any], tmp_path: Path
-) -> None:
-    directory, model, tokenizer = published
-    with_head = getattr(transformers, type(model).__name__.replace("ForMaskedLM", head))
-    config = type(model.config)(**{**model.config.to_dict(), "architectures": None})
-    config.id2label = {0: "O", 1: "B-PER"}
-    with_head(config).eval().save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    for file in directory.iterdir():
-        if not (tmp_path / file.name).exists():
-            shutil.copyfile(file, tmp_path / file.name)
-
-    predictor = Predictor.load(tmp_path, device="cpu")
-
-    assert predictor.task.name == task
-    served = ServedModel.load("theirs", tmp_path, device="cpu")
-    assert {"classification": "predict", "tagging": "tag", "squad_v1": "answer"}[task] in served.abilities
-
-
 @pytest.mark.protected
 def test_answers_and_tags_of_a_pair_have_the_template_of_the_tokenizer(
     published: tuple[Path, Any, Any], tmp_path: Path
@@ -239,7 +209,8 @@ def test_answers_and_tags_of_a_pair_have_the_template_of_the_tokenizer(
             assert list(scores.offsets) == without_space
             assert scores.start_logits == pytest.approx(expected.start_logits[0, of_text].tolist(), abs=1e-5)
         else:
-            tagger = Predictor.load(tmp_path / name, task="tagging", device="cpu")
+            tagger = Predictor.load(tmp_path / name, device="cpu")
+            assert tagger.task.name == "tagging"
             words = TEXTS[0].removesuffix(".").split()
             [feature] = tagger.features(TaggedText((Sentence(tuple(words)),)))
             # every word is tokenized as after a space

@@ -208,15 +208,6 @@ def test_words_that_are_split_already_are_answered_as_those_of_a_file(
         tagger("a", words=["a"])  # type: ignore[call-overload]
 
 
-def test_texts_do_not_depend_on_each_other(tagger: EntityTagger) -> None:
-    texts = ["a b c d " * i for i in range(60)]
-    together = tagger(texts)
-    for i in (0, 1, 7, 59):
-        (alone,) = tagger([texts[i]])
-        assert [(e.type, e.start, e.end) for e in together[i]] == [(e.type, e.start, e.end) for e in alone]
-    assert together[0] == []
-
-
 @pytest.mark.protected
 def test_a_checkpoint_of_transformers_tags_text(tmp_path: Path) -> None:
     theirs = save_theirs(transformers.BertForTokenClassification, TAGS, tmp_path)

@@ -158,13 +158,6 @@ def test_the_page_draws_its_plots_in_a_browser(browser_page, tmp_path):
     assert "NaN" not in "".join(drawn)
 
 
-def test_a_file_name_that_is_not_utf_8_is_written(read):
-    examples = [{"where": "caf\udce9.txt:1", "before": "a", "after": ""}]
-    cleaning = {"unicode": {"documents": 1, "characters": 1, "examples": examples}}
-    _, text = read(replace(AUDIT, cleaning={"builds": [{"documents": 12, "cleaning": cleaning}]}))
-    assert "caf\ufffd.txt:1" in text
-
-
 def test_everything_is_escaped(read):
     page, text = read(replace(AUDIT, dataset="a <b> & co"))
     assert page.count("<script") == 2
