@@ -1,7 +1,7 @@
 """Write the vectors of texts or words to a file, and find the nearest."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from cloze.errors import InputError
 from cloze.options import (
@@ -32,7 +32,6 @@ def embed_file(
     text_column: str = "text",
     encoding: Encoding = None,
     clean: CleanedText = None,
-    dtype: Literal["float32", "float16"] = "float32",
     workers: AnyWorkers = 1,
     device: Device = "auto",
     precision: ModelPrecision = None,
@@ -51,7 +50,6 @@ def embed_file(
         output: path or URL ending in .npy (vectors only), .parquet or .jsonl (with lines and texts).
         tokens: write a vector per word, with its line and characters, instead of one per text.
         text_column: column with the text, if the input is a table.
-        dtype: number format of the output.
     """
     from functools import partial
 
@@ -70,7 +68,6 @@ def embed_file(
         text_column=text_column,
         encoding=encoding,
         clean=clean,
-        dtype=dtype,
         workers=resolve_workers(workers),
         device=device,
         overwrite=overwrite,
@@ -89,7 +86,7 @@ def neighbors(
     precision: ModelPrecision = None,
     **options: Unpack[VectorOptions],
 ) -> "list[Neighbor]":
-    """Find the texts or words nearest to a query by exact cosine similarity.
+    """Find the texts nearest to a query, or the tokens, by exact cosine similarity.
 
     >>> import cloze
     >>> [nearest] = cloze.neighbors("night", model="cloze-mini", top_k=1)
@@ -99,13 +96,13 @@ def neighbors(
     Args:
         query: text or word; - reads it from stdin, a single line.
         model: cloze-mini-sentences, a checkpoint, a run (its best checkpoint), or hf://org/name.
-        among: .parquet file of cloze embed (default: the model's word embeddings).
+        among: .parquet file of texts of cloze embed (default: the model's word embeddings).
         top_k: number of results.
     """
     from cloze.arguments import check_integer
     from cloze.data.reading.files import read_line_of_stdin
     from cloze.inference.embedder import Embedder
-    from cloze.inference.neighbors import neighbors_in_file, neighbors_in_table, open_vectors
+    from cloze.inference.neighbors import neighbors_in_file, neighbors_in_table
 
     count = check_integer(top_k, "top_k")
     query = read_line_of_stdin(query, "query")
@@ -117,9 +114,5 @@ def neighbors(
                 raise InputError(what, where=name, remedy="Leave it out, or give `among`")
         embedder = Embedder.load(model, device=device, layers=(0,))
         return neighbors_in_table(embedder, query, top_k=count)
-    is_of_words = "word" in open_vectors(Path(among)).schema_arrow.names
-    if is_of_words and options["pooling"] is not None:
-        what = "the file holds vectors of words, each the mean of its tokens"
-        raise InputError(what, where="pooling", remedy="Leave it out")
     embedder = Embedder.load(model, device=device, precision=precision, **options)
     return neighbors_in_file(embedder, Path(among), query, top_k=count)

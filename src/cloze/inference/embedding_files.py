@@ -6,14 +6,13 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow
 
 from cloze.choices import Clean
@@ -23,7 +22,7 @@ from cloze.data.reading.source import ReadOptions
 from cloze.data.reading.tables import parse_rows
 from cloze.data.row_files import write_tables
 from cloze.errors import InputError
-from cloze.inference.embedder import Embedder
+from cloze.inference.embedder import Embedder, Vectors
 from cloze.parallel_map import Workers, map_ordered
 from cloze.progress import SILENT, Progress
 from cloze.remote_files import PathOrUrl, check_output_file, write_file_to
@@ -33,7 +32,6 @@ from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 from cloze.training.workers import LoadedPerWorker, place_workers
 
 Unit: TypeAlias = Literal["texts", "words"]
-StoredVectors: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float16]
 
 _MAX_CHARACTERS: Mapping[Unit, int] = MappingProxyType({"texts": 1 << 19, "words": 1 << 16})
 """Of a part; one vector per word takes more memory than one per text."""
@@ -75,7 +73,7 @@ class _Rows:
 
     columns: dict[str, list[Any]]
     """All columns but the vectors, by name."""
-    vectors: StoredVectors
+    vectors: Vectors
     counts: tuple[int, int, int, int]
     """Texts, vectors, truncated texts, empty texts."""
     unknown: UnknownWords
@@ -90,7 +88,6 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
     text_column: str = "text",
     encoding: str | None = None,
     clean: Clean | None = None,
-    dtype: Literal["float32", "float16"] = "float32",
     workers: Workers = 1,
     device: str = "auto",
     texts_per_part: int = 2048,
@@ -121,20 +118,15 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
         def rows() -> Iterator[_Rows]:
             nonlocal unknown
             for part in map_ordered(embed_part, parts, workers=placement.workers):
-                with np.errstate(over="ignore"):
-                    vectors: StoredVectors = part.vectors.astype(dtype)
-                if not np.isfinite(vectors).all():
-                    what = f"{np.abs(part.vectors).max():g} is too large for {dtype}"
-                    raise InputError(what, where="dtype", remedy="Set `dtype` to float32, or `normalize`")
-                yield replace(part, vectors=vectors)
+                yield part
                 counts[:] += part.counts
                 unknown += part.unknown
                 bar.advance(part.counts[0])
 
         if suffix == ".npy":
-            _write_npy(rows(), temporary, embedder.width, np.dtype(dtype))
+            _write_npy(rows(), temporary, embedder.width)
         else:
-            _write_tables(rows(), temporary, suffix, of, embedder.width, np.dtype(dtype))
+            _write_tables(rows(), temporary, suffix, of, embedder.width)
         if not counts[1]:
             raise InputError("contains no text", where=source)
     unknown.warn("texts", where=source)
@@ -193,9 +185,9 @@ def _embed_part(get_embedder: Callable[[], Embedder], of: Unit, part: _Part) -> 
     return _Rows(columns, vectors, (num_texts, len(words), num_truncated, num_empty), unknown)
 
 
-def _write_npy(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtype[Any]) -> None:
+def _write_npy(rows: Iterator[_Rows], path: Path, width: int) -> None:
     """Append vectors; at the end, write their number into the header, which NumPy pads for that."""
-    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False}
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)), "fortran_order": False}
     count = 0
     with path.open("wb") as stream:
         np.lib.format.write_array_header_1_0(stream, {**header, "shape": (0, width)})
@@ -208,11 +200,9 @@ def _write_npy(rows: Iterator[_Rows], path: Path, width: int, dtype: np.dtype[An
         assert stream.tell() == start
 
 
-def _write_tables(
-    rows: Iterator[_Rows], path: Path, suffix: str, of: Unit, width: int, dtype: np.dtype[Any]
-) -> None:
+def _write_tables(rows: Iterator[_Rows], path: Path, suffix: str, of: Unit, width: int) -> None:
     """Write the columns and vectors of parts."""
-    vector = pyarrow.list_(pyarrow.from_numpy_dtype(dtype), width)
+    vector = pyarrow.list_(pyarrow.float32(), width)
     schema = pyarrow.schema([*_ARROW_TYPES[of].items(), ("vector", vector)])
 
     def tables() -> Iterator[pyarrow.Table]:

@@ -1,4 +1,4 @@
-"""Find the nearest texts or words by exact cosine similarity, in a file of vectors or in a model's word embeddings.
+"""Find the nearest texts in a file of vectors, or the nearest tokens of a model, by exact cosine similarity.
 
 Shapes: D width of a vector, C rows of a chunk.
 """
@@ -24,7 +24,7 @@ from cloze.tokenization.special_tokens import UNUSED
 
 Chunk: TypeAlias = tuple[Sequence[int], Sequence[str], npt.NDArray[Any]]
 """C rows from 1, their texts, and their vectors [C, D]."""
-_MIN_COSINE = 0.99  # of a text's vector and its row, which may be computed in bfloat16 and stored as float16
+_MIN_COSINE = 0.99  # of a text's vector and its row, which may be computed in bfloat16
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -37,81 +37,64 @@ class Neighbor(Result):
     cosine: float
 
 
-def open_vectors(path: Path) -> pyarrow.parquet.ParquetFile:
-    """Open a file of vectors of texts or words, which `cloze embed` wrote as .parquet."""
+def _read_chunks(path: Path, chunk_size: int) -> Iterator[Chunk]:
+    """Yield the rows of a file of texts that `cloze embed` wrote as .parquet."""
     check_file(path)
     try:
-        file = pyarrow.parquet.ParquetFile(path, page_checksum_verification=True)
-    except (pyarrow.ArrowException, OSError) as error:
-        what = f"not a Parquet file: {error}"
-        raise InputError(what, where=path, remedy="Write one with cloze embed -o FILE.parquet") from error
-    names = file.schema_arrow.names
-    if "vector" not in names or not {"text", "word"} & set(names):
-        what = f"has the columns {', '.join(names)}, not text or word, and vector"
-        raise InputError(what, where=path, remedy="Give a file of cloze embed")
-    return file
-
-
-def _read_chunks(path: Path, chunk_size: int) -> Iterator[Chunk]:
-    file, start = open_vectors(path), 0
-    names = file.schema_arrow.names
-    of_words = "word" in names
-    columns = ["word" if of_words else "text", *(["line"] if "line" in names and not of_words else [])]
-    try:
-        for batch in file.iter_batches(chunk_size, columns=[*columns, "vector"]):
+        file, start = pyarrow.parquet.ParquetFile(path, page_checksum_verification=True), 0
+        names = file.schema_arrow.names
+        if not {"vector", "text"} <= set(names):
+            what = f"has the columns {', '.join(names)}, not text and vector"
+            raise InputError(what, where=path, remedy="Give a file of texts of cloze embed")
+        columns = [name for name in ("line", "text", "vector") if name in names]
+        for batch in file.iter_batches(chunk_size, columns=columns):
             vectors = batch["vector"].flatten().to_numpy(zero_copy_only=False)
             end = start + len(batch)
             lines = batch["line"].to_pylist() if "line" in columns else range(start + 1, end + 1)
-            yield lines, batch[columns[0]].to_pylist(), vectors.reshape(len(batch), -1)
+            yield lines, batch["text"].to_pylist(), vectors.reshape(len(batch), -1)
             start = end
     except (pyarrow.ArrowException, OSError) as error:
-        what = f"damaged: {str(error).splitlines()[0]}"
-        raise InputError(what, where=path, remedy="Embed it again") from error
+        what = f"no Parquet file, or damaged: {str(error).splitlines()[0]}"
+        raise InputError(what, where=path, remedy="Write it with cloze embed -o FILE.parquet") from error
 
 
 def neighbors_in_file(
     embedder: Embedder, path: Path, query: str, *, top_k: int = 10, chunk_size: int = 16_384
 ) -> list[Neighbor]:
-    """Return the rows nearest to a text, in a file of words to the mean of its words, without the text itself."""
+    """Return the rows nearest to a text, without the text itself."""
     _, texts, vectors = next(_read_chunks(path, chunk_size), ((), (), np.empty((0, 0))))
     if not len(vectors):
         raise InputError("contains no vectors", where=path)
+    remedy = "Give the model and flags that it was made with"
     if vectors.shape[1] != embedder.width:
         what = f"vectors of {vectors.shape[1]} numbers, the model makes {embedder.width}"
-        raise InputError(what, where=path, remedy="Give the model and flags that it was made with")
-    of_words = "word" in open_vectors(path).schema_arrow.names
-    if not of_words:
-        cosine = float(normalize(vectors[0].astype(np.float32)) @ normalize(embedder(texts[0])))
-        if cosine < _MIN_COSINE:
-            what = f"row 1 is not the model's vector of its text (cosine {cosine:.2f})"
-            raise InputError(what, where=path, remedy="Give the model and flags that it was made with")
-    target = _vector_of_words(embedder, query) if of_words else embedder(query)
-    return _nearest(_read_chunks(path, chunk_size), target, top_k, excluded={query}, where=path)
+        raise InputError(what, where=path, remedy=remedy)
+    cosine = float(normalize(vectors[0].astype(np.float32)) @ normalize(embedder(texts[0])))
+    if cosine < _MIN_COSINE:
+        what = f"row 1 is not the model's vector of its text (cosine {cosine:.2f})"
+        raise InputError(what, where=path, remedy=remedy)
+    return _nearest(_read_chunks(path, chunk_size), embedder(query), top_k, excluded={query}, where=path)
 
 
 def neighbors_in_table(embedder: Embedder, query: str, *, top_k: int) -> list[Neighbor]:
     """Return the tokens whose word embeddings are nearest to a word's or the mean of several; row is token id + 1."""
     tokenizer = embedder.tokenizer
-    target = _vector_of_words(embedder, query)
-    excluded = {*tokenizer.encode(query).tokens}
+    [words] = embedder.words([query])
+    if not words.words:
+        raise InputError(f"no word in {query!r}", remedy="Give a word")
+    encoding = tokenizer.encode(query)
+    if tokenizer.unknown_id in encoding.input_ids:
+        what = f"a word of {query!r} is not in the vocabulary, and would have the vector of [UNK]"
+        raise InputError(what, remedy="Give another word")
+    excluded = {*encoding.tokens}
     excluded |= {tokenizer.tokens[i] for i in tokenizer.special_ids}
     excluded |= {token for token in tokenizer.tokens if UNUSED.fullmatch(token)}
     table_VD = embedder.encoder.embeddings.word_embeddings.weight.detach().float().cpu().numpy()
     ids = range(1, tokenizer.vocab_size + 1)
     chunk = (ids, tokenizer.tokens, table_VD[: tokenizer.vocab_size])
-    return _nearest([chunk], target, top_k, excluded=excluded, where="the table of word embeddings")
-
-
-def _vector_of_words(embedder: Embedder, text: str) -> Vectors:
-    """Return the mean of the words of a text, [D]."""
-    [words] = embedder.words([text])
-    if not words.words:
-        raise InputError(f"no word in {text!r}", remedy="Give a word")
-    if embedder.tokenizer.unknown_id in embedder.tokenizer.encode(text).input_ids:
-        what = f"a word of {text!r} is not in the vocabulary, and would have the vector of [UNK]"
-        raise InputError(what, remedy="Give another word")
-    mean: Vectors = words.vectors.mean(0)
-    return mean
+    return _nearest(
+        [chunk], words.vectors.mean(0), top_k, excluded=excluded, where="the table of word embeddings"
+    )
 
 
 def _nearest(
