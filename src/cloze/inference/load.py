@@ -15,7 +15,7 @@ from cloze.choices import InferencePrecision
 from cloze.config import differences
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
-from cloze.inference.model import Model
+from cloze.inference.model import Ensemble, Model
 from cloze.inference.predictor import EXAMPLES_PER_PART, Predictor, find_task_name
 from cloze.inference.pretrained_heads import FillMask, NextSentence
 from cloze.inference.text_predictors import (
@@ -118,7 +118,7 @@ def load_ensemble(
         except InputError as error:
             what = f"{error.what}, unlike {directories[0]}"
             raise InputError(what, where=directory, remedy=error.remedy) from error
-    model = Model.mean([predictor.model for predictor in loaded])
+    model = Model(Ensemble([predictor.model for predictor in loaded]))
     return replace(first, model=model, task=first.task.averaged([other.task for other in others]))
 
 

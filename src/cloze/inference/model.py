@@ -79,11 +79,6 @@ class Model:
             Int8Runner(path, device) if precision == "int8" else TorchRunner(path, device, precision)
         )
 
-    @staticmethod
-    def mean(models: "Sequence[Model]") -> "Model":
-        """Return several models as one, whose outputs are their means."""
-        return Model(_Ensemble(models))
-
     def has(self, output: HeadOutput) -> bool:
         """Return whether there is a head of pre-training."""
         return self._runner.has(output)
@@ -121,8 +116,8 @@ class Model:
         return get_encoder(module)
 
 
-class _Ensemble(Runner):
-    """Several models of one task."""
+class Ensemble(Runner):
+    """Several models of one task, whose outputs are averaged."""
 
     def __init__(self, models: Sequence[Model]) -> None:
         super().__init__(models[0].directory, models[0].config, models[0].tokenizer)
