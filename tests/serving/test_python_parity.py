@@ -16,7 +16,7 @@ from cloze.models.bert import BertModel
 from cloze.models.checkpoint import save_model
 from cloze.models.heads import BertForTokenClassification
 from cloze.serving.limits import Limits
-from cloze.serving.served_model import ServedModel
+from cloze.serving.served_model import EmbeddingInput, ServedModel
 from cloze.tasks.texts import LabeledText
 from cloze.tokenization.loading import load_tokenizer
 from encoder_families import FAMILIES, make_encoder
@@ -156,6 +156,28 @@ def test_an_unusable_head_leaves_the_encoder(tmp_path: Path) -> None:
         served = ServedModel.load("foreign", tmp_path / "model", device="cpu")
     assert served.task is None
     assert "embed" in served.abilities
+
+
+@pytest.mark.parametrize(
+    "text", ["a b\nc " * 400, " " * 900 + "a b " * 40, "ab" * 900, "c" + " " * 900 + "a"]
+)
+def test_of_a_long_text_only_a_beginning_is_tokenized(
+    models: Mapping[str, ServedModel], monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    served, read = models["bert"], list[str]()
+    tokenize, limit = type(served.embedder).token_ids, served.embedder.max_seq_length - 2
+
+    def record(embedder: Any, texts: list[str]) -> Any:
+        read.extend(texts)
+        return tokenize(embedder, texts)
+
+    whole = served.embedder.token_ids([text])[0]
+    monkeypatch.setattr(type(served.embedder), "token_ids", record)
+    for side, ids in (("right", whole[:limit]), ("left", whole[-limit:])):
+        ((tokens,),) = served.token_ids([EmbeddingInput(text, truncation_side=side)])
+        assert (tokens.ids.tolist(), tokens.is_truncated) == (ids.tolist(), len(whole) > limit)
+    assert (len(read[0]) < 700) == (" " in text)
+    assert read[1] == text
 
 
 @pytest.mark.protected

@@ -80,6 +80,31 @@ def test_a_request_larger_than_a_batch_takes_turns(make_queue: MakeQueue) -> Non
     assert queue.waiting_tokens == queue.waiting_requests == 0
 
 
+def test_a_short_request_waits_for_one_turn_of_long_ones(make_queue: MakeQueue) -> None:
+    queue, upper = make_queue(batch_tokens=8), Upper()
+    all_had_a_turn, may_go_on = threading.Event(), threading.Event()
+
+    def slow(letters: list[str]) -> list[str]:
+        if len(upper.batches) == 2:
+            all_had_a_turn.set()
+            may_go_on.wait(10)
+        return upper(letters)
+
+    async def ask() -> None:
+        async with held(queue):
+            texts = ("abcdef", "ghijkl")
+            long = await start(queue, *(admitted(queue, compute(queue, slow, text)) for text in texts))
+        await wait_until(all_had_a_turn.is_set)
+        kernels = {"x": upper, "y": lambda letters: upper(letters)}  # which share no batch
+        short = [asyncio.create_task(admitted(queue, compute(queue, kernels[text], text))) for text in "xy"]
+        await wait_until(lambda: queue.waiting_tokens == 4 * 4)
+        may_go_on.set()
+        await asyncio.gather(*long, *short)
+
+    asyncio.run(ask())
+    assert upper.batches == ["ab", "gh", "cd", "x", "ij", "y", "ef", "kl"]
+
+
 def test_texts_of_two_requests_are_read_in_turns(make_queue: MakeQueue) -> None:
     queue = make_queue(batch_tokens=8)
     read = []

@@ -1,6 +1,7 @@
 """Describe, report on, upload and serve what cloze wrote."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.reports.describe import Description
 
 _MAX_THREADS = 1024
+_TOKENS_PER_THREAD = 512
+"""Of a batch of the server on a CPU, which computes larger ones no faster, and others wait for its end."""
 
 
 @checks_arguments()
@@ -134,6 +137,9 @@ def serve(
     number = server.set_threads(number, directories.values())
     with server.bind(host, port) as listening:
         models = load_models(directories, device=device, precision=precision)
+        if all(served.engine.device_type == "cpu" for served in models.values()):
+            tokens = min(limits.batch_tokens, _TOKENS_PER_THREAD * number)
+            limits = replace(limits, batch_tokens=tokens)
         is_local = ip_address(listening.getsockname()[0]).is_loopback
         hosts = {host, "127.0.0.1", "::1", "localhost"} if is_local and key is None else None
         app = create_app(models, limits, threads=number, api_key=key, hosts=hosts, evaluation=file)

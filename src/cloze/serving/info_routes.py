@@ -59,7 +59,7 @@ async def info(server: ServerState) -> dict[str, Any]:
     return {
         "model_id": default.name,
         "model_sha": None,
-        "model_dtype": default.number_format,
+        "model_dtype": default.engine.number_format,
         "model_type": {kind: about},
         "served_model_name": default.name,
         "max_concurrent_requests": limits.waiting_requests,
@@ -118,7 +118,7 @@ def _model_info(model: ServedModel) -> dict[str, Any]:
         "name": model.name,
         "abilities": model.abilities,
         "engine": "onnxruntime" if model.model.is_graph else "torch",
-        "number_format": model.number_format,
+        "number_format": model.engine.number_format,
         "is_sentence_encoder": model.embedder is not None
         and model.embedder.stored != SentenceEncoderConfig(),
         "task": None if model.task is None else model.task.name,

@@ -28,8 +28,6 @@ Kernel: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 _LOG = logging.getLogger(__name__)
 _RESULTS_PER_TURN = 4
 _numbers = count(1)
-_number: ContextVar[int] = ContextVar("number", default=0)
-"""The number of the request that is answered."""
 
 
 class Overloaded(Exception):  # noqa: N818 (nothing is wrong but the load)
@@ -44,6 +42,18 @@ class ComputationFailed(Exception):  # noqa: N818
     """A computation failed for another reason than its input, such as a panic in the tokenizer."""
 
 
+@dataclass(slots=True)
+class _Request:
+    """A request, by a number that counts them from 1 as they arrive, and its tokens so far."""
+
+    number: int = 0
+    tokens: int = 0
+
+
+_request: ContextVar[_Request] = ContextVar("request")
+"""The request that is answered."""
+
+
 @dataclass(eq=False, slots=True)
 class _Job:
     """The items of a request that wait for a kernel, with their tokens, and the outputs so far."""
@@ -51,8 +61,7 @@ class _Job:
     kernel: Kernel
     items: deque[tuple[Any, int]]
     future: asyncio.Future[list[Any]]
-    number: int
-    """Requests are numbered from 1 as they arrive."""
+    request: _Request
     tokens: int
     """Tokens of the items."""
     outputs: list[Any] = field(default_factory=list)
@@ -66,6 +75,7 @@ class _Job:
             taken.append(item)
             budget -= tokens
             self.tokens -= tokens
+            self.request.tokens += tokens
         return taken
 
     def fail(self, error: BaseException) -> None:
@@ -86,6 +96,7 @@ class _Worker:
         self._batch_tokens, self._threads = batch_tokens, threads
         self.waiting: deque[_Job] = deque()
         self.batches = self.num_running = 0
+        self._last = _Request()
         self._changed = threading.Condition()
         self.is_closed = self.is_stopping = False
         self.thread = threading.Thread(target=self._run_jobs, name=name, daemon=True)
@@ -102,7 +113,9 @@ class _Worker:
         if not items:
             return []
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        job = _Job(kernel, deque(zip(items, tokens, strict=True)), future, _number.get(), sum(tokens))
+        job = _Job(
+            kernel, deque(zip(items, tokens, strict=True)), future, _request.get(_Request()), sum(tokens)
+        )
         with self._changed:
             if self.is_closed:
                 raise Overloaded
@@ -139,24 +152,29 @@ class _Worker:
     def _next_batch(self) -> list[_Job]:
         """Wait for a job; return it with all others of the same kernel that fit, in the order of the queue.
 
-        Once the server stops, that is the job of the oldest request: with turns none might finish in the time left.
+        Requests that have used up a batch alternate with others: a short one waits for one of them, not for all.
+        Once the server stops, the oldest request is first: with turns none might finish in the time left.
         """
         with self._changed:
             self._changed.wait_for(lambda: self.waiting or self.is_closed)
             if self.is_closed:
                 return []
             if self.is_stopping:
-                self.waiting = deque(sorted(self.waiting, key=attrgetter("number")))
-            taken, left = [self.waiting.popleft()], deque[_Job]()
-            tokens = taken[0].tokens
+                self.waiting = deque(sorted(self.waiting, key=attrgetter("request.number")))
+            limit, was_long = self._batch_tokens, self._last.tokens >= self._batch_tokens
+            others = (job for job in self.waiting if (job.request.tokens >= limit) != was_long)
+            first = self.waiting[0] if self.is_stopping else next(others, self.waiting[0])
+            self._last = first.request
+            self.waiting.remove(first)
+            taken, left, tokens = [first], deque[_Job](), first.tokens
             for job in self.waiting:
-                if job.kernel == taken[0].kernel and tokens + job.tokens <= self._batch_tokens:
+                if job.kernel == first.kernel and tokens + job.tokens <= limit:
                     taken.append(job)
                     tokens += job.tokens
                 else:
                     left.append(job)
             self.waiting = left
-            self.num_running = len({job.number for job in taken if job.number})
+            self.num_running = len({job.request.number for job in taken if job.request.number})
             return taken
 
 
@@ -231,7 +249,7 @@ class Queue:
         """Limit the time of a request; raise Overloaded, or at its end DeadlineExceeded."""
         if self.is_full:
             raise Overloaded
-        _number.set(next(_numbers))
+        _request.set(_Request(next(_numbers)))
         self._num_admitted += 1
         try:
             async with asyncio.timeout(self.limits.deadline_seconds):

@@ -25,6 +25,7 @@ from cloze.inference.pretrained_heads import (
 )
 from cloze.models.config_file import load_labels
 from cloze.models.encoder_config import EncoderConfig
+from cloze.models.engine import Engine
 from cloze.tasks.answers.choice import Choice
 from cloze.tasks.answers.label_set import LabelSet
 from cloze.tasks.answers.number import Number
@@ -38,6 +39,9 @@ from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
 
 if TYPE_CHECKING:  # a graph answers without torch
     from cloze.models.encoder import Encoder
+
+
+_HEAD_CHARACTERS = 16  # for a token, far more than most have
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +145,10 @@ class ServedModel:
         return tuple(name for name, ability in ABILITIES.items() if ability.is_met_by(self))
 
     @property
-    def number_format(self) -> str:
-        """The format of matrix products: float32, bfloat16 or int8; of graphs also float16."""
-        head = self.embedder or self.fill_mask or self.next_sentence or self.predictor
-        return str(head.engine.number_format)
+    def engine(self) -> Engine:
+        """The engine of one of the heads."""
+        engine: Engine = (self.embedder or self.fill_mask or self.next_sentence or self.predictor).engine
+        return engine
 
     def prompt(self, name: str | None) -> str:
         """Return the prompt of a name, or the default prompt; refuse one that the model lacks."""
@@ -155,12 +159,23 @@ class ServedModel:
         return embedder.prompt if name is None else embedder.stored.prompt(name, where="prompt_name")
 
     def token_ids(self, inputs: list[EmbeddingInput]) -> list[list[TokenIds]]:
-        """Tokenize texts, each to one window; refuse unknown ids, and long texts that must not be truncated."""
+        """Tokenize texts, each to one window; refuse unknown ids, and long texts that must not be truncated.
+
+        Of a text that is truncated at the end, a beginning up to a space is read, and the rest only if it is too short.
+        """
         embedder = replace(self.embedder, prompt="")
         texts = [text.prompt + (text.value if isinstance(text.value, str) else "") for text in inputs]
         limit, windows = embedder.max_seq_length - 2, []
-        for text, text_ids in zip(inputs, embedder.token_ids(texts), strict=True):
-            ids = text_ids
+        size = _HEAD_CHARACTERS * limit
+        heads = [
+            whole[:size] + whole[size:].partition(" ")[0]
+            if text.truncates and text.truncation_side == "right"
+            else whole
+            for text, whole in zip(inputs, texts, strict=True)
+        ]
+        for text, whole, head, head_ids in zip(inputs, texts, heads, embedder.token_ids(heads), strict=True):
+            has_rest = len(head) < len(whole) and len(head_ids) <= limit
+            ids = embedder.token_ids([whole])[0] if has_rest else head_ids
             if not isinstance(sent := text.value, str):
                 if (highest := max(sent)) >= self.tokenizer.vocab_size:
                     what = f"token id {highest} is not in the vocabulary of {self.tokenizer.vocab_size:,}"
