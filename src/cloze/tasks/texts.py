@@ -136,7 +136,7 @@ class RowReader(ABC, Generic[ExampleT]):
             example = self.example(row, answer.read(row) if row.labeled else None)
             if row.labeled and not all(row.text(key).strip() for key in texts):
                 empty.append(row.where)
-            return example, row.others
+            return example, row.others if keeps_others else {}
 
         yield from parse_rows(open_source(source, options), parse)
         if empty:
