@@ -80,19 +80,6 @@ def test_tasks_with_known_labels_read_names_or_numbers(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_tags_are_read_once_from_numbers_and_names(tmp_path, kind):
-    columns = {"tokens": [["Ada", "ran"]], "label_str": [["B-PER", "O"]]}
-    data = named(kind, tmp_path, [[1, 0]], ["O", "B-PER"], **columns)
-    task, file = (
-        (task_of("tagging"), data)
-        if isinstance(data, Path)
-        else read_memory(task_of("tagging"), data, "train")
-    )
-    [example] = task.examples(file)
-    assert example.sentences[0].tags == ("B-PER", "O")
-
-
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("names", [["yes", "no"], ["0", "1"], ["-1", "1"]])
 def test_minus_one_is_no_class_beside_names(tmp_path, kind, names):
     data = named(kind, tmp_path, [0, -1, 1], names)

@@ -126,13 +126,8 @@ def plain(value: Any) -> Any:
     """Return a value of an example without the names of its classes; places within data in memory are left out."""
     if isinstance(value, Paragraph):
         return value.text
-    if (
-        isinstance(value, Sentence)
-        and value.columns == 0
-        and value.first_line is not None
-        and not value.lines
-    ):
-        # the record has the line of each word of a table, also of words in lines that follow each other
+    if isinstance(value, Sentence) and value.first_line is not None and not value.lines:
+        # the record has the line of each word, also of words in lines that follow each other
         lines = range(value.first_line, value.first_line + len(value.words))
         value = dataclasses.replace(value, lines=tuple(lines))
     if dataclasses.is_dataclass(value):

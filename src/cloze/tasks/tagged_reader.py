@@ -8,7 +8,6 @@
 
 import re
 import unicodedata
-import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from cloze.data.reading.columns import Column
 from cloze.data.reading.formats import FORMATS, open_source
 from cloze.data.reading.json_rows import show_value
 from cloze.data.reading.memory import Data
-from cloze.data.reading.source import ReadOptions, WordOptions
+from cloze.data.reading.source import ReadOptions
 from cloze.data.reading.tables import parse_rows
 from cloze.data.reading.tag_schemes import entities_to_tags
 from cloze.data.reading.tagged_text import (
@@ -30,8 +29,8 @@ from cloze.data.reading.tagged_text import (
     TaggedText,
     sentence_of_words,
 )
-from cloze.data.reading.word_tables import find_words, group_words, is_word_column, without_numbers
-from cloze.errors import DataWarning, InputError
+from cloze.data.reading.word_tables import find_words, group_words, is_word_column
+from cloze.errors import InputError
 from cloze.metrics.conll import Entity
 from cloze.tasks.span_offsets import Offsets, SpanReader
 from cloze.tokenization.sentences import sentence_spans
@@ -42,8 +41,6 @@ Context: TypeAlias = Literal["sentence", "document"]
 _TOKENS = ("tokens", "words")
 _SPANS = ("entities", "spans", "ents", "label", "labels")
 _TAGS_NAME = re.compile(r"(.*_)?(tag|label|ner)s?(_(name|text|str|string|id|idx|number)s?)?", re.IGNORECASE)
-_LONG_SENTENCE = 500  # words
-_SENTENCE_ENDS = frozenset(".!?。！？।؟")
 _CLITICS = ("'s", "’s")
 _NAME_PREFIXES = "@#"  # part of the name of a person or a topic
 
@@ -91,13 +88,9 @@ class TaggedReader:
             labeled=labeled,
             encoding=self.encoding,
             leave_out=(InputError,) if self.skip_bad_rows else (),
-            words=WordOptions(
-                labels=answer.labels,
-                num_columns=answer.num_columns,
-                word_column=self.word_column,
-                tag_column=self.tag_column,
-                by_document=self.context == "document",
-            ),
+            word_column=self.word_column,
+            tag_column=self.tag_column,
+            by_document=self.context == "document",
         )
 
     def group(self, example: TaggedText) -> str | None:
@@ -128,8 +121,9 @@ class TaggedReader:
                 raise self._unclear_tags(tags, first[0][1])
             rows = group_words(rows, columns, tags[0] if labeled else None, self._tag_name)
         spans = SpanReader(self.offsets)
-        texts = parse_rows(source, lambda row: self._parse(row.raw, row.where, spans, labeled=labeled), rows)
-        yield from _warn_of_joined_sentences(texts) if source.format.blank_lines_end_sentences else texts
+        yield from parse_rows(
+            source, lambda row: self._parse(row.raw, row.where, spans, labeled=labeled), rows
+        )
         spans.warn(data)
 
     def _may_be_tags(self, name: str) -> bool:
@@ -149,8 +143,7 @@ class TaggedReader:
             raise InputError(f"{what}: {show_value(row)}", where=where, remedy="Name the fields so")
         if not labeled:
             return sentence_of_words(tokens, None, where)
-        named = [name for name in row if self._may_be_tags(name) and isinstance(row[name], list)]
-        fields = without_numbers(row, named)
+        fields = [name for name in row if self._may_be_tags(name) and isinstance(row[name], list)]
         if not any(row[name] for name in fields) and not tokens:
             return TaggedText(())
         if len(fields) != 1:
@@ -225,7 +218,6 @@ class TaggedReader:
                 where,
                 None,
                 tuple(words[first:last]),
-                columns=0,
             )
             for first, last in pairwise([0, *sentence_ends])
         )
@@ -234,22 +226,6 @@ class TaggedReader:
     def split(self, text: str) -> TaggedText:
         """Split plain text into sentences and words."""
         return TaggedText(split_text(text, language=self.language), text)
-
-
-def _warn_of_joined_sentences(texts: Iterable[TaggedText]) -> Iterator[TaggedText]:
-    """Yield texts, and warn at the end of one sentence with several ends, or of a long one."""
-    count, longest = 0, Sentence(())
-    for text in texts:
-        for sentence in text.sentences:
-            count += 1
-            longest = max(longest, sentence, key=lambda sentence: len(sentence.words))
-        yield text
-    words = longest.words
-    ends = sum(word in _SENTENCE_ENDS for word in words[:-1])
-    if len(words) > _LONG_SENTENCE or (count == 1 and ends > 1):
-        kind = "the only sentence" if count == 1 else "a sentence"
-        what = f"{kind} has {len(words):,} words. An empty line ends a sentence: are such lines missing?"
-        warnings.warn(DataWarning(f"{longest.where(0)}: {what}"), stacklevel=2)
 
 
 def split_text(text: str, *, language: str = "en") -> tuple[Sentence, ...]:

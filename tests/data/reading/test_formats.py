@@ -66,51 +66,35 @@ def test_formats_are_detected_by_name_and_beginning(name, head, expected):
 
 
 @pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        (SENTENCES * 30, "sentences"),
-        (["The cat sat", "A mat", ""] * 40, "sentences"),
-        (["Es geschah am 3. Oktober. ", "Dr. Watson und J. Smith kamen.", ""] * 20, "sentences"),
-        ([PARAGRAPH, SPEECH, ""] * 30, "paragraphs"),
-        ([CHINESE, CHINESE, ""] * 30, "paragraphs"),
-        (CHINESE.replace("。", "。\n").replace("！", "！\n").splitlines() * 30, "sentences"),
-        ([PARAGRAPH] * 30, "paragraphs"),  # one document: no blank line
-        ([PARAGRAPH, "", PARAGRAPH, "", SPEECH, ""] * 60, "files"),  # paragraphs of a book
-        ([PARAGRAPH, ""] * 10, "files"),  # of an article
-        ([PARAGRAPH * 3, ""] * 100, "paragraphs"),  # documents of one paragraph each
-        ([*textwrap.wrap(PARAGRAPH, 72), ""] * 40, "files"),
-        ([*textwrap.wrap(PARAGRAPH, 60), SPEECH] * 40, "files"),  # wrapped, and no blank line at all
-        ([], "sentences"),
-    ],
-)
-def test_layout_is_guessed_from_lines(lines, expected):
-    head = "".join(f"{line}\n" for line in lines).encode()
-    assert guess_text_layout(head, len(head)) == expected
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "expected"), [(HEAD_BYTES, "paragraphs"), (50_000_000, "lines"), (math.inf, "lines")]
-)
-def test_a_large_text_without_blank_lines_has_a_document_per_line(size_bytes, expected):
-    head = f"{PARAGRAPH}\n".encode() * (HEAD_BYTES // len(PARAGRAPH))
-    assert guess_text_layout(head[:HEAD_BYTES], size_bytes) == expected
-    with_a_chapter = head[: HEAD_BYTES - 1000] + f"\n{PARAGRAPH}\n".encode() * 9
-    assert guess_text_layout(with_a_chapter[:HEAD_BYTES], size_bytes) == "paragraphs"
-
-
-@pytest.mark.parametrize(
     ("lines", "size_bytes", "expected"),
     [
+        (SENTENCES * 30, None, "sentences"),
+        (["The cat sat", "A mat", ""] * 40, None, "sentences"),
+        (["Es geschah am 3. Oktober. ", "Dr. Watson und J. Smith kamen.", ""] * 20, None, "sentences"),
+        ([PARAGRAPH, SPEECH, ""] * 30, None, "paragraphs"),
+        ([CHINESE, CHINESE, ""] * 30, None, "paragraphs"),
+        (CHINESE.replace("。", "。\n").replace("！", "！\n").splitlines() * 30, None, "sentences"),
+        ([PARAGRAPH] * 30, None, "paragraphs"),  # one document: no blank line
+        ([PARAGRAPH, "", PARAGRAPH, "", SPEECH, ""] * 60, None, "files"),  # paragraphs of a book
+        ([PARAGRAPH, ""] * 10, None, "files"),  # of an article
+        ([PARAGRAPH * 3, ""] * 100, None, "paragraphs"),  # documents of one paragraph each
+        ([*textwrap.wrap(PARAGRAPH, 72), ""] * 40, None, "files"),
+        ([*textwrap.wrap(PARAGRAPH, 60), SPEECH] * 40, None, "files"),  # wrapped, without a blank line
+        ([], None, "sentences"),
+        ([PARAGRAPH] * 1000, HEAD_BYTES, "paragraphs"),
+        ([PARAGRAPH] * 1000, 50_000_000, "lines"),
+        ([PARAGRAPH] * 1000, math.inf, "lines"),
+        ([*[PARAGRAPH] * 800, "", *[PARAGRAPH] * 200], math.inf, "paragraphs"),
+        # a line that is longer than the head counts
         ([LONG_LINE], 400_000, "paragraphs"),
         (["The Hound of the Baskervilles", LONG_LINE], 400_000, "paragraphs"),
         (["The Hound of the Baskervilles", "", LONG_LINE], 400_000, "files"),
-        ([LONG_LINE] * 3, 1_200_000, "paragraphs"),
         ([LONG_LINE] * 20, 8_000_000, "lines"),
     ],
 )
-def test_a_line_longer_than_the_head_counts(lines, size_bytes, expected):
+def test_layout_is_guessed_from_lines(lines, size_bytes, expected):
     head = "".join(f"{line}\n" for line in lines).encode()[:HEAD_BYTES]
-    assert guess_text_layout(head, size_bytes) == expected
+    assert guess_text_layout(head, size_bytes or len(head)) == expected
 
 
 @pytest.mark.parametrize("width", [40, 60, 72, 100])

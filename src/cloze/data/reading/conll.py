@@ -5,9 +5,9 @@ Before a sentence there may be comments, which begin with #.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby, islice
+from itertools import chain, islice
 
 from cloze.data.reading.files import Line
 from cloze.data.reading.source import RawRow, Source
@@ -27,7 +27,6 @@ TAG_NAMES = re.compile(r"(\w+[ _])?(tags?|labels?|entity|entities|ner|[ux]?pos)"
 _CONLLU_ID = re.compile(r"\d+([-.]\d+)?")
 _CONLLU_COLUMNS = 10
 COLUMN_FILES = (".conll", ".iob", ".iob2", ".bio")
-_MAX_COLUMNS = 4  # more words of equal number are a text, unless the last ones are tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +42,8 @@ class ConllColumns:
 
 def read_columns(source: Source, *, is_conllu: bool = False) -> Iterator[RawRow]:
     """Yield a row for each sentence, or for each document, as the options say."""
-    options = source.options.words
-    assert options is not None
-    word, tag = options.word_column, options.tag_column if source.options.labeled else None
+    options = source.options
+    word, tag = options.word_column, options.tag_column if options.labeled else None
     if is_conllu:  # by default FORM and UPOS
         word, tag = word or 1, 3 if tag == -1 else tag
     columns = ConllColumns(word, tag, is_conllu)
@@ -67,14 +65,9 @@ def read_sentences(source: object, columns: ConllColumns, lines: Iterable[Line])
 
     Columns are separated by a tab if the first word's line has one, else by spaces.
     """
-    sentences = _sentences(source, columns, lines)
-    return _refuse_numbers(sentences) if columns.word == 0 else sentences
-
-
-def _sentences(source: object, columns: ConllColumns, lines: Iterable[Line]) -> Iterator[Sentence]:
     rows: list[list[str]] = []
     places: list[str] = []
-    is_empty = True
+    is_first = True
     for row, where in _rows(lines, columns):
         if row and row != [DOCUMENT]:
             rows.append(row)
@@ -86,32 +79,16 @@ def _sentences(source: object, columns: ConllColumns, lines: Iterable[Line]) -> 
         if rows:
             words = tuple(cells[columns.word] for cells in rows)
             tags = None if columns.tag is None else tuple(cells[columns.tag] for cells in rows)
-            yield Sentence.at(places, words, tags, columns=len(rows[0]))
-            rows, places, is_empty = [], [], False
+            if is_first and columns.word == 0 and len(rows[0]) > 2 and words[:2] in (("0", "1"), ("1", "2")):
+                what = "the first column has the numbers of the words"
+                remedy = "Choose the column of the words, counted from 0: `word_column=1`"
+                raise InputError(what, where=places[0], remedy=remedy)
+            yield Sentence.at(places, words, tags)
+            rows, places, is_first = [], [], False
         if row:
             yield Sentence(())
-    if is_empty:
+    if is_first:
         raise InputError("holds no words", where=source)
-
-
-def _refuse_numbers(sentences: Iterator[Sentence]) -> Iterator[Sentence]:
-    """Yield sentences; an error if the words of the first two are numbers, with other columns beside the tags."""
-    numbered = []
-    for sentence in sentences:
-        if len(sentence.words) > 1:
-            numbers = range(sentence.words[0] == "1", len(sentence.words) + 1)
-            if sentence.columns < 3 or any(map(str.__ne__, sentence.words, map(str, numbers))):
-                yield sentence
-                yield from sentences
-                return
-            numbered.append(sentence)
-            if len(numbered) > 1:
-                break
-        yield sentence
-    if numbered:
-        what = "the first column has the numbers of the words"
-        remedy = "Choose the column of the words, counted from 0: `word_column=1`"
-        raise InputError(what, where=numbered[0].where(0), remedy=remedy)
 
 
 def read_documents(
@@ -215,55 +192,27 @@ def _check_columns(cells: list[str], columns: ConllColumns, where: str) -> None:
 
 
 def fits_columns(source: Source) -> bool:
-    """Return whether lines are words in columns; all labeled data are that no other format fits."""
-    words = source.options.words
-    assert words is not None
+    """Return whether lines are words in columns: labeled ones that no other format fits; others by name or tags."""
     if source.options.labeled:
         return source.extension != ".csv"
-    if _have_tags(source.content, words.labels) or _have_names(source.content):
-        return True
-    return source.extension in COLUMN_FILES and _is_narrow(source)
+    return source.extension in COLUMN_FILES or _have_tags(source.content)
 
 
 def fits_text(source: Source) -> bool:
-    """Return whether unlabeled lines are texts, and cannot be words in columns."""
-    if source.options.labeled or source.extension in (*COLUMN_FILES, ".tsv", ".csv"):
+    """Return whether unlabeled lines are texts; blocks of lines with as many words each may be sentences in columns."""
+    if source.options.labeled or source.extension in (".tsv", ".csv"):
         return False
-    if len(set(map(len, _split(source.content)))) != 1:
-        return True
-    blocks = groupby(source.sample, lambda line: not line.strip())
-    lengths = [len(list(block)) for is_blank, block in blocks if not is_blank]
-    has_sentences = len(lengths) > 1 and max(lengths) > 1
-    return "\t" not in source.content[0] and not (has_sentences and _is_narrow(source))
+    are_blocks = "\n\n" in "\n".join(map(str.strip, source.sample)).strip()
+    return not (are_blocks and len({len(line.split()) for line in source.content}) == 1)
 
 
-def _have_tags(content: Sequence[str], labels: Collection[str]) -> bool:
-    """Return whether lines, of as many cells each, have tags last: of a scheme, or several of the model's."""
+def _have_tags(content: Sequence[str]) -> bool:
+    """Return whether lines, of as many cells each, have tags of a scheme last."""
     words = [line for line in content if not line.startswith(("# ", DOCUMENT))]
     if len(words) < len(content) and any(line.startswith(DOCUMENT) for line in content):
         return True
-    rows = _split(words)
+    rows = [split_columns(line, "\t" if "\t" in words[0] else " ") for line in words]
     tags = {row[-1] for row in rows}
-    if len(set(map(len, rows))) != 1 or len(rows[0]) == 1:
+    if len(set(map(len, rows))) != 1 or len(rows[0]) == 1 or not all(map(is_tag, tags)):
         return False
-    if all(map(is_tag, tags)):
-        return len(rows) > 1 or any("-" in tag for tag in tags)
-    return len(tags) > 1 and tags <= set(labels)
-
-
-def _have_names(content: Sequence[str]) -> bool:
-    """Return whether the first line names columns of words and tags, and the others have as many cells."""
-    rows = _split(content)
-    is_table = len(rows) > 1 and len(rows[0]) > 1 and len(set(map(len, rows))) == 1
-    return is_table and rows[0][0].lower() in WORD_NAMES and TAG_NAMES.fullmatch(rows[0][-1]) is not None
-
-
-def _is_narrow(source: Source) -> bool:
-    """Return whether no line has more words than columns may be."""
-    widest = max(map(len, _split(source.content)), default=0)
-    return widest <= ((source.options.words and source.options.words.num_columns) or _MAX_COLUMNS)
-
-
-def _split(lines: Sequence[str]) -> list[list[str]]:
-    separator = "\t" if lines and "\t" in lines[0] else " "
-    return [split_columns(line, separator) for line in lines]
+    return len(rows) > 1 or any("-" in tag for tag in tags)

@@ -17,7 +17,6 @@ from cloze.errors import DataWarning, InputError
 from cloze.text_encoding import refuse_carriage_return
 
 DELIMITED = (".tsv", ".csv")
-NAMED_SEPARATOR = re.compile(r"sep=([\t,;|])")  # a first line that Excel writes
 _CALL_IT_CSV = "If cells are in quotation marks, call the file .csv"
 _TABS_REMEDY = f"{_CALL_IT_CSV}; otherwise replace tabs within a text by spaces"
 _QUOTED_CELL = re.compile(r'"(?:[^"]|"")*"')
@@ -36,16 +35,12 @@ def read_delimited(source: Source) -> Iterator[RawRow]:
             rows = split_rows(lines, "\t", len(options.header), quoted=False)
             return by_column(_warn_of_marks(rows), options.header, "a row has", _TABS_REMEDY)
     first_line, where = next(lines, ("", f"{source}:1"))
-    if (named := NAMED_SEPARATOR.fullmatch(first_line)) is not None:
-        first_line, where = next(lines, ("", f"{source}:2"))
     extension = source.extension
     if extension not in DELIMITED:
         extension = ".tsv" if "\t" in first_line else ".csv"
     column_names = options.column_names
     known = [] if column_names else [column.names for column in options.columns if column.is_required]
     separator, quoted = find_separator(first_line, known, extension, len(column_names) or None)
-    if named is not None:
-        separator, quoted = named[1], True
     quoted = quoted or options.tool is not None  # tools put JSON into quotation marks
     if column_names:
         lines = chain([(first_line, where)] if first_line else [], lines)
@@ -53,7 +48,7 @@ def read_delimited(source: Source) -> Iterator[RawRow]:
     else:
         cells = split_cells(first_line, separator, where, lines, quoted=quoted) if first_line else []
     names = check_header([cell.strip().strip("\ufeff") for cell in cells], where)
-    keep_empty = options.words is not None
+    keep_empty = options.reader == "words"
     rows = split_rows(lines, separator, len(names), quoted=quoted, keep_empty=keep_empty)
     remedy = f"A cell with {separator!r} or a quotation mark is written in quotation marks"
     expected = "`column_names` has" if column_names else "the first line names"

@@ -87,7 +87,7 @@ def _from_arrow_files(name: str) -> Any:
 
 
 def _is_table(source: Source) -> bool:
-    if source.options.words is None:
+    if source.options.reader != "words":
         return source.extension in DELIMITED
     is_labeled = source.options.labeled and source.options.format is None
     return is_tagged_table(source.sample, labeled=is_labeled)
@@ -96,7 +96,7 @@ def _is_table(source: Source) -> bool:
 def _is_json(source: Source) -> bool:
     if source.extension in JSON:
         return source.options.reader != "predictions" or source.extension == ".json"
-    return source.options.words is not None and is_json(next(iter(source.content), ""))
+    return source.options.reader == "words" and is_json(next(iter(source.content), ""))
 
 
 def _read_texts(source: Source) -> Iterator[RawRow]:
@@ -108,23 +108,18 @@ def _read_texts(source: Source) -> Iterator[RawRow]:
     columns = source.options.columns
     names = columns[0].names if columns else ("text",)
     if source.options.format != "text":
-        _check_plain(source.sample, names, f"{'stdin' if str(source) == STDIN else source}:1")
+        cells = [cell.strip(' "') for cell in re.split("[\t,;]", source.sample[0])]
+        names_columns = len(cells) > 1 and {*names} & {*cells} and all(map(_COLUMN_NAME.fullmatch, cells))
+        tabs = {line.count("\t") for line in source.content}
+        if (
+            names_columns
+            or (len(tabs) == 1 != len(source.sample) and 0 not in tabs)
+            or _JSON_OBJECT.match(source.sample[0])
+        ):
+            where = f"{'stdin' if str(source) == STDIN else source}:1"
+            remedy = "Call the file .tsv, .csv, .conll or .jsonl, as it is"
+            raise InputError("columns or JSON, not plain text", where=where, remedy=remedy)
     return (({names[0]: line}, where) for line, where in source.lines)
-
-
-def _check_plain(sample: Sequence[str], names: Sequence[str], where: str) -> None:
-    first = sample[0]
-    if _JSON_OBJECT.match(first):
-        raise InputError("JSON lines, not plain text", where=where, remedy="Call the file .jsonl")
-    for separator, extension in (("\t", ".tsv"), (",", ".csv"), (";", ".csv")):
-        cells = {cell.strip(' "') for cell in first.split(separator)}
-        if len(cells) > 1 and cells & {*names} and all(_COLUMN_NAME.fullmatch(cell) for cell in cells):
-            what = "the first line names the columns of a table, which plain text does not have"
-            raise InputError(what, where=where, remedy=f"Call the file {extension}")
-    tabs = {text.count("\t") for text in sample if text.strip()}
-    if len(sample) > 1 and len(tabs) == 1 and 0 not in tabs:
-        remedy = "Call the file .tsv, with names of the columns in its first line, or write spaces for tabs"
-        raise InputError("columns with tabs between them, not plain text", where=where, remedy=remedy)
 
 
 _read_arrow_rows = _from_arrow_files("read_arrow_rows")
@@ -172,7 +167,7 @@ FORMATS: dict[str, Format] = {
         is_text_file=False,
         tasks=("all",),
         extensions=(EXCEL,),
-        rows=lambda source: (read_word_sheet if source.options.words else read_excel)(source),
+        rows=lambda source: (read_word_sheet if source.options.reader == "words" else read_excel)(source),
     ),
     "arrow": Format(
         about="Arrow",
@@ -223,7 +218,6 @@ FORMATS: dict[str, Format] = {
         fits=lambda source: source.extension == ".conllu" or is_conllu(source.sample),
         rows=partial(read_columns, is_conllu=True),
         has_rows=False,
-        blank_lines_end_sentences=True,
     ),
     "table": Format(
         about="a table, TSV or CSV, whose first line names the columns; of tagged words a word or a sentence a row",
@@ -231,8 +225,7 @@ FORMATS: dict[str, Format] = {
         tasks=("all",),
         extensions=DELIMITED,
         fits=_is_table,
-        rows=lambda source: (read_word_table if source.options.words else read_delimited)(source),
-        blank_lines_end_sentences=True,
+        rows=lambda source: (read_word_table if source.options.reader == "words" else read_delimited)(source),
         text=TextFormat(read_file=_read_table_documents),
     ),
     "columns": Format(
@@ -243,12 +236,11 @@ FORMATS: dict[str, Format] = {
         fits=fits_columns,
         rows=read_columns,
         has_rows=False,
-        blank_lines_end_sentences=True,
     ),
     "text": Format(
         about="a text a line",
         readers=("texts", "words"),
-        fits=lambda source: source.options.words is None or fits_text(source),
+        fits=lambda source: source.options.reader != "words" or fits_text(source),
         rows=_read_texts,
         has_rows=False,
     ),
@@ -295,7 +287,7 @@ def _find_format(source: Source) -> Format:
             return named
         if entry.fits(source) if entry.fits else source.extension in entry.extensions:
             return entry
-    if options.words is None:
+    if options.reader != "words":
         what = "not a table that cloze reads"
         tables = [entry.extensions for entry in reversed(FORMATS.values()) if "rows" in entry.readers]
         remedy = f"Its name must end in {', '.join(chain.from_iterable(tables))}"

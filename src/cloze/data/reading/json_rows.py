@@ -14,14 +14,7 @@ from typing import Any
 from cloze.data.reading.files import MAX_WHOLE_BYTES, Line, too_large
 from cloze.errors import InputError
 
-_ROWS = (
-    "data",
-    "rows",
-    "examples",
-    "instances",
-    "items",
-    "samples",
-)  # fields of one object that have all rows
+_ROWS = ("data", "rows", "examples")  # fields of one object that have all rows
 _NUMPY_NUMBERS = re.compile(r"\[\s*[-+.0-9e]+(\s+[-+.0-9e]+)+\s*\]")
 _TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _NUMPY_TEXTS = re.compile(rf"\[\s*{_TEXT}(?:\s+{_TEXT})+\s*\]", re.DOTALL)

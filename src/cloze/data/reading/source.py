@@ -27,21 +27,6 @@ ReaderKind: TypeAlias = Literal["rows", "texts", "words", "questions", "predicti
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WordOptions:
-    """How tagged words are read, and what is known of their tags."""
-
-    labels: tuple[str, ...] = ()
-    """The tags of a trained model, or of a setting."""
-    num_columns: int | None = None
-    """Number of columns of the training data."""
-    word_column: int = 0
-    """Counted from 0, or from -1 backwards."""
-    tag_column: int = -1
-    by_document: bool = False
-    """Whether a row is a document instead of a sentence."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
     """What is read of data, and how."""
 
@@ -73,7 +58,11 @@ class ReadOptions:
     """Whether the user can say these names with `column_names`."""
     leave_out: tuple[type[InputError], ...] | None = None
     """Kinds of errors whose rows are left out, with a warning that counts them; None: no flag asks for it."""
-    words: WordOptions | None = None
+    word_column: int = 0
+    """The column of words in columns, counted from 0, or from -1 backwards."""
+    tag_column: int = -1
+    by_document: bool = False
+    """Whether a row of words in columns is a document instead of a sentence."""
 
     @property
     def tool(self) -> str | None:
@@ -99,8 +88,6 @@ class Format:
     """Whether a setting can name it."""
     has_rows: bool = True
     """Whether examples are rows, not words, questions or lines."""
-    blank_lines_end_sentences: bool = False
-    """Whether blank lines may be missing, so that sentences are joined."""
     text: TextFormat | None = None
     """How it is read as text of a corpus."""
 
@@ -162,7 +149,9 @@ class Source:
     @cached_property
     def sample(self) -> list[str]:
         """The first lines of a text file; `lines` still has them."""
-        first = list(islice(self.lines, _SAMPLE_LINES_OF_WORDS if self.options.words else _SAMPLE_LINES))
+        first = list(
+            islice(self.lines, _SAMPLE_LINES_OF_WORDS if self.options.reader == "words" else _SAMPLE_LINES)
+        )
         self._lines = chain(first, self.lines)
         return [text for text, _ in first]
 

@@ -1,6 +1,5 @@
 """Tagging schemes for entities: detection and conversion of IOB1, IOB2, IOBES, BILOU and BMES; and plain tags."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +23,6 @@ Pair: TypeAlias = tuple[str, str]
 
 _MAX_STRAY_SHARE = 0.01
 """Share of entities that may begin with a needless B in IOB1; CoNLL-2003 has two."""
-_NO_TAG = re.compile(r"_?|-?\d+|LABEL_\d+")  # a placeholder or a number, which plain tags are not taken to be
-_OTHER_CASE = re.compile(r"o|[bimeslu]-.+")
 _SCHEMES: dict[str, Scheme] = {"E": "IOBES", "S": "IOBES", "L": "BILOU", "U": "BILOU", "M": "BMES"}
 """By the prefixes that only they have; BMES has E and S, too."""
 
@@ -60,28 +57,19 @@ class SchemeDetector:
 
     def _check_kind(self, tag: str, where: str) -> None:
         """Check that all tags are of entities, or all are plain."""
-        if not self.is_plain and is_tag(tag):
+        # some files have B-O in the place of O
+        if not self.is_plain and is_tag(tag) and tag[1:] != "-O":
             self._has_entity_tag = self._has_entity_tag or tag != "M"  # which may also be a part of speech
-        elif _NO_TAG.fullmatch(tag) and not (self.is_plain and tag.strip("_")):
-            self._refuse(tag, where)
         else:
             self._first_plain = self._first_plain or (tag, where)
-        if self._has_entity_tag and self._first_plain is not None:
-            self._refuse(*self._first_plain)
-
-    def _refuse(self, tag: str, where: str) -> None:
-        remedy = "Tags are O, or B, I, E or S with a type, as in B-PER"
-        if tag.strip("_"):
-            remedy += "; other tags are read with `scheme=plain`"
-        raise InputError(f"{tag!r} is not a tag", where=where, remedy=remedy)
+        if self._first_plain is not None and (self._has_entity_tag or not tag):
+            tag, where = self._first_plain if self._has_entity_tag else (tag, where)
+            remedy = "Tags are O, or B, I, E or S with a type, as in B-PER; other tags are read with `scheme=plain`"
+            raise InputError(f"{tag!r} is not a tag", where=where, remedy=remedy)
 
     def scheme(self) -> Scheme:
         """Return the scheme of all tags; IOB2 if there are no entities."""
         if self._first_plain is not None:
-            plain = [tag for _, tag in self._pairs.elements() if not is_tag(tag)]
-            is_text = len(plain) == len(set(plain))  # whose words are as different
-            if not self.is_plain and (is_text or all(map(_OTHER_CASE.fullmatch, plain))):
-                self._refuse(*self._first_plain)
             return "plain"
         remedy = "Give tags in one scheme, or read them as conlleval does: `stray=as-conlleval`"
         if schemes := self._schemes_with_ends():

@@ -20,21 +20,18 @@ class Sentence:
     """None: `file` is the place of all words."""
     offsets: tuple[tuple[int, int], ...] | None = None
     """First character of each word and the one after its last, in plain text."""
-    columns: int = 1
     lines: tuple[int, ...] = ()
     """Lines of the words, if others are between them."""
 
     @classmethod
-    def at(
-        cls, places: Sequence[str], words: tuple[str, ...], tags: tuple[str, ...] | None, *, columns: int = 0
-    ) -> "Sentence":
+    def at(cls, places: Sequence[str], words: tuple[str, ...], tags: tuple[str, ...] | None) -> "Sentence":
         """Return the sentence of words at these places: lines of a file, or the row in memory of all."""
         file, _, line = places[0].rpartition(":")
         if not line.isdigit():
-            return cls(words, tags, places[0], None, columns=columns)
+            return cls(words, tags, places[0], None)
         numbers = tuple(int(place.rpartition(":")[2]) for place in places)
         gaps = numbers if numbers[-1] - numbers[0] >= len(places) else ()
-        return cls(words, tags, file, numbers[0], columns=columns, lines=gaps)
+        return cls(words, tags, file, numbers[0], lines=gaps)
 
     def where(self, word: int) -> str:
         """Return file and line of a word."""
@@ -75,4 +72,4 @@ def sentence_of_words(
 ) -> TaggedText:
     """Return the example of words that are split already; without words it has no sentence."""
     checked = tuple(map(replace_lone_surrogates, words))
-    return TaggedText((Sentence(checked, tags, where, None, columns=0),) if checked else ())
+    return TaggedText((Sentence(checked, tags, where, None),) if checked else ())

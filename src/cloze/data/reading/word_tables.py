@@ -14,7 +14,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from cloze.data.reading.conll import TAG_NAMES, WORD_NAMES
-from cloze.data.reading.delimited import NAMED_SEPARATOR, find_separator, read_delimited, split_cells
+from cloze.data.reading.delimited import find_separator, read_delimited, split_cells
 from cloze.data.reading.excel_files import read_excel
 from cloze.data.reading.json_rows import as_text, parse_list
 from cloze.data.reading.source import RawRow, Source
@@ -24,7 +24,6 @@ from cloze.errors import InputError
 _SENTENCE_NAMES = re.compile(
     r"(sentence|sent)s?([ _.-]?(#|id|ids|idx|index|no|num|number|nr)\.?)?", re.IGNORECASE
 )
-_KIND_OF_TAG = re.compile(r"_?(name|text|str|string|id|idx|number)s?$")
 _TEXT_NAMES = ("tokens", "words", "text", "sentence")
 _PART_OF_SPEECH = re.compile(r"(\w+[ _])?[ux]?pos([ _]\w+)?", re.IGNORECASE)
 
@@ -68,7 +67,7 @@ def find_text_column(names: Iterable[str]) -> str | None:
 
 def is_tagged_table(lines: Sequence[str], *, labeled: bool) -> bool:
     """Return whether the first lines are those of a table whose columns are named as words and tags, or as texts."""
-    rows = [line for line in lines[:3] if line.strip() and not NAMED_SEPARATOR.fullmatch(line)][:2]
+    rows = [line for line in lines[:2] if line.strip()]
     names = _split(rows[0], rows[0]) if rows else []
     if len(names) < 2 or (len(rows) > 1 and '"' not in rows[1] and len(_split(*rows)) != len(names)):
         return False
@@ -119,18 +118,6 @@ def with_lists(row: Mapping[str, Any]) -> dict[str, Any]:
         if is_spans or not (lists or any(len(values) == len(words) for values in tags.values())):
             return {**cells, **lists, "text": row[name]}
     return {**cells, **tags, **lists, "tokens": words}
-
-
-def without_numbers(row: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
-    """Return the fields of tags without those of numbers whose names are in another one; equal ones are one.
-
-    >>> without_numbers({"ner_tags": [1, 0], "ner_tags_str": ["B-PER", "O"]}, ["ner_tags", "ner_tags_str"])
-    ['ner_tags_str']
-    """
-    stems = {name: _KIND_OF_TAG.sub("", name).rstrip("s") for name in fields}
-    named = {stems[name] for name in fields if any(isinstance(tag, str) for tag in row[name])}
-    kept = [name for name in fields if stems[name] not in named or any(isinstance(t, str) for t in row[name])]
-    return list({(stems[name], *map(str, row[name])): name for name in kept}.values())
 
 
 def find_words(row: Mapping[str, Any], *, is_text_file: bool) -> WordColumns | None:

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from cloze.config import Positive
 from cloze.data.batch import collate
 from cloze.data.reading.columns import Column
 from cloze.data.reading.memory import Data
@@ -74,8 +73,6 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
     """Scheme of the predictions; by default that of the training data."""
     stray: Stray = "refuse"
     """Tags that the scheme does not allow are an error, or are read as conlleval does."""
-    num_columns: Positive[int | None] = None
-    """Number of columns of the training data, by which columns without tags are recognized."""
 
     def __post_init__(self) -> None:
         check_unique(self.labels)
@@ -108,7 +105,6 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
             self,
             labels=self.labels or labels,
             scheme="plain" if scheme == "plain" else self.scheme or scheme,
-            num_columns=max(sentence.columns for sentence in sentences) or None,
         )
 
     def notes(self, train: TaggedTexts, dev: TaggedTexts, tokenizer: Tokenizer) -> Iterator[str]:
