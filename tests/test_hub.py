@@ -432,7 +432,7 @@ def test_push_replaces_a_model_and_creates_branches(hub, run, written, monkeypat
     repo = hub.models["ardent/films"]
     assert repo.commits[repo.refs["main"]]["LICENSE"] == b"mit"
     assert b"fine-tuned with cloze" in repo.commits[repo.refs["main"]]["README.md"]
-    cloze.push(written, "hf://ardent/films", revision="pretrained")
+    cloze.push(written, "hf://ardent/films@pretrained")
     files = repo.commits[repo.refs["pretrained"]]
     assert files["model.safetensors"] == (written / "model.safetensors").read_bytes()
     assert not {*SECRETS} & {*files}
@@ -445,16 +445,15 @@ def test_push_replaces_a_model_and_creates_branches(hub, run, written, monkeypat
     ("name", "token", "message"),
     [
         ("films", "hf_right", "films: is not the name of a repository. Write org/name"),
-        ("hf://ardent/films@v1", "hf_right", "names another revision than v2. Leave out one of them"),
-        ("ardent/films", "hf_wrong", "hf://ardent/films@v2: {url} refuses the token. Set HF_TOKEN"),
-        ("ardent/films", None, "hf://ardent/films@v2: needs a token. Set HF_TOKEN to a token with write"),
-        ("others/films", "hf_right", "hf://others/films@v2: the token may not write it. Use a token with"),
+        ("ardent/films@v2", "hf_wrong", "hf://ardent/films@v2: {url} refuses the token. Set HF_TOKEN"),
+        ("ardent/films@v2", None, "hf://ardent/films@v2: needs a token. Set HF_TOKEN to a token with write"),
+        ("others/films@v2", "hf_right", "hf://others/films@v2: the token may not write it. Use a token with"),
     ],
 )
 def test_push_failures_are_one_line(hub, run, monkeypatch, capsys, name, token, message):
     if token is not None:
         monkeypatch.setenv("HF_TOKEN", token)
-    line = error_of(capsys, "push", str(run), name, "--revision", "v2", code=2)
+    line = error_of(capsys, "push", str(run), name, code=2)
     assert message.format(url=hub.url) in line
     assert not hub.blobs
 

@@ -61,7 +61,6 @@ def push(
     name: str,
     *,
     private: bool = False,
-    revision: str | None = None,
     progress: ShowProgress = False,
 ) -> "PushReport":
     """Upload a checkpoint with its card to the Hugging Face Hub, as one commit.
@@ -71,13 +70,12 @@ def push(
 
     Args:
         directory: checkpoint or run (its best checkpoint).
-        name: repository on the Hub, as in org/name; created if it does not exist.
+        name: repository on the Hub and perhaps a branch, as in org/name@branch; created if they do not exist.
         private: create it as a private repository.
-        revision: branch to upload to (default: main); created if it does not exist.
     """
     from cloze.export.push import find_checkpoint, parse_target, upload
 
-    target = parse_target(name, revision)
+    target = parse_target(name)
     checkpoint = find_checkpoint(Path(directory))
     return upload(checkpoint, target, private=private, progress=resolve_progress(progress))
 

@@ -9,7 +9,7 @@ import shutil
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import onnx
@@ -42,9 +42,6 @@ from cloze.models.weight_files import weight_files
 from cloze.optional_dependencies import import_package
 from cloze.results import Result
 from cloze.training.model_card import BaseModel
-
-if TYPE_CHECKING:
-    import onnxruntime
 
 LOG = logging.getLogger(__name__)
 TOLERANCE = 1e-4
@@ -208,39 +205,34 @@ def compare_with_torch(data: bytes, model: Encoder | ModelWithHead) -> tuple[Par
     """Run a graph in ONNX Runtime and its model in torch on padded batches of several shapes."""
     session = import_package("onnxruntime").InferenceSession(data, providers=["CPUExecutionProvider"])
     longest = min(model.config.max_position_embeddings, _MAX_COMPARED_LENGTH)
-    lengths = {1: min(3, longest), 4: max(longest // 4, 1), 3: max(longest // 2, 1), 2: longest}
     generator = torch.Generator().manual_seed(_SEED)
-    return tuple(_compare(session, model, shape, generator) for shape in lengths.items())
-
-
-def _compare(
-    session: "onnxruntime.InferenceSession",
-    model: Encoder | ModelWithHead,
-    shape: tuple[int, int],
-    generator: torch.Generator,
-) -> ParityCheck:
-    batch, length = shape
-    lengths = torch.randint(1, length + 1, (batch, 1), generator=generator)
-    lengths[0] = length
-    is_real = torch.arange(length) < lengths
-    input_ids = torch.randint(model.config.vocab_size, shape, generator=generator)
-    token_type_ids = torch.randint(model.config.type_vocab_size, shape, generator=generator)
-    expected = padded_outputs(model, input_ids, is_real, token_type_ids)
-    inputs = zip(INPUTS, (input_ids, is_real.long(), token_type_ids), strict=True)
-    outputs = session.run(None, {name: values.numpy() for name, values in inputs})
-    differences, largest, cosines = [], [], []
-    for output, actual in zip(session.get_outputs(), outputs, strict=True):
-        values = expected[output.name].numpy()
-        # at padding values have no meaning
-        rows = is_real.numpy() if "length" in output.shape else slice(None)
-        ours, theirs = (np.atleast_2d(array[rows]) for array in (actual, values))
-        differences.append(np.abs(ours - theirs).max())
-        largest.append(np.abs(values).max())
-        norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
-        cosines.append(((ours * theirs).sum(1) / np.maximum(norms, np.finfo(np.float32).tiny)).min())
-    return ParityCheck(
-        batch, length, float(np.max(differences)), float(np.max(largest)), float(np.min(cosines))
-    )
+    checks = []
+    for count, length in (
+        (1, min(3, longest)),
+        (4, max(longest // 4, 1)),
+        (3, max(longest // 2, 1)),
+        (2, longest),
+    ):
+        lengths = torch.randint(1, length + 1, (count, 1), generator=generator)
+        lengths[0] = length
+        is_real = torch.arange(length) < lengths
+        sizes = (model.config.vocab_size, model.config.type_vocab_size)
+        ids, types = (torch.randint(size, (count, length), generator=generator) for size in sizes)
+        expected = padded_outputs(model, ids, is_real, types)
+        inputs = zip(INPUTS, (ids, is_real.long(), types), strict=True)
+        outputs = session.run(None, {name: values.numpy() for name, values in inputs})
+        differences, largest, cosines = [], [], []
+        for output, actual in zip(session.get_outputs(), outputs, strict=True):
+            # at padding values have no meaning
+            rows = is_real.numpy() if "length" in output.shape else slice(None)
+            ours, theirs = (np.atleast_2d(values[rows]) for values in (actual, expected[output.name].numpy()))
+            differences.append(np.abs(ours - theirs).max())
+            largest.append(np.abs(theirs).max())
+            norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+            cosines.append(((ours * theirs).sum(1) / np.maximum(norms, np.finfo(np.float32).tiny)).min())
+        measured = (float(np.max(differences)), float(np.max(largest)), float(np.min(cosines)))
+        checks.append(ParityCheck(count, length, *measured))
+    return tuple(checks)
 
 
 class _LoadedModel(NamedTuple):

@@ -79,17 +79,13 @@ def upload(checkpoint: Path, target: HubName, *, private: bool, progress: Progre
     )
 
 
-def parse_target(name: str, revision: str | None) -> HubName:
+def parse_target(name: str) -> HubName:
     """Return the repository and the branch to upload to."""
     target = parse_hub_name(name if name.startswith(PREFIX) else f"{PREFIX}{name}")
     if target is None or "/" not in target.repo or not is_repo(target.repo):
         remedy = "Write org/name, with your name on the Hub or that of an organization"
         raise InputError("is not the name of a repository", where=name, remedy=remedy)
-    if revision is not None and target.revision not in (None, revision):
-        remedy = "Leave out one of them"
-        raise InputError(f"names another revision than {revision}", where=name, remedy=remedy)
-    branch = revision or target.revision
-    return HubName(target.repo, None if branch == MAIN else branch)
+    return HubName(target.repo, None if target.revision == MAIN else target.revision)
 
 
 def find_checkpoint(directory: Path) -> Path:

@@ -21,7 +21,7 @@ from cloze.tasks.answers.label_set import LabelSet
 from cloze.tasks.answers.number import Number
 from cloze.tasks.answers.one_label import OneLabel
 from cloze.tasks.texts import LabeledText
-from cloze.tokenization.tokenizer import Encoding, Tokenizer
+from cloze.tokenization.tokenizer import Encoding
 
 if TYPE_CHECKING:  # a graph answers without torch
     from torch import Tensor, nn
@@ -139,16 +139,13 @@ class PendingExplanation:
     Source: Sundararajan et al. 2017, 3 and 5.
     """
 
+    predictor: Predictor
     example: LabeledText
-    tokenizer: Tokenizer
-    module: "nn.Module"
     encoding: Encoding
     baseline_ids: list[int]
     explained: str
     logit: int
     truncated: bool
-    number: Number | None
-    """The answer that reads the logit on its scale; None takes the logit itself."""
 
     @classmethod
     def begin(
@@ -180,17 +177,8 @@ class PendingExplanation:
             explained = "score"
         else:
             explained = max(prediction.probabilities, key=prediction.probabilities.__getitem__)
-        return cls(
-            example,
-            tokenizer,
-            predictor.module,
-            encoding,
-            baseline_ids,
-            explained,
-            logit=names.index(explained),
-            truncated=features[0].is_truncated,
-            number=task.answer if isinstance(task.answer, Number) else None,
-        )
+        place, is_truncated = names.index(explained), features[0].is_truncated
+        return cls(predictor, example, encoding, baseline_ids, explained, place, is_truncated)
 
     def points(self, steps: int, max_tokens: int) -> "list[Points]":
         """Return the points of a Gauss-Legendre quadrature, in groups of at most `max_tokens` tokens."""
@@ -241,40 +229,39 @@ class PendingExplanation:
         batch = collate([self.encoding.input_ids] * count, [self.encoding.token_type_ids] * count)
         handle = self._table.register_forward_hook(lambda *_: embeddings.flatten(0, 1))
         try:
-            logits: Tensor = self.module(to_device(batch, embeddings.device))
-            logits_C = logits.float()[:, self.logit]
-            if self.number is None:
+            logits: Tensor = self.predictor.module(to_device(batch, embeddings.device))
+            logits_C, answer = logits.float()[:, self.logit], self.predictor.task.answer
+            if not isinstance(answer, Number):
                 return logits_C
-            minimum, maximum = self.number.scale
-            shares_C = logits_C.sigmoid() if self.number.activation == "sigmoid" else logits_C
+            minimum, maximum = answer.scale  # a score is explained on its own
+            shares_C = logits_C.sigmoid() if answer.activation == "sigmoid" else logits_C
             return minimum + (maximum - minimum) * shares_C
         finally:
             handle.remove()
 
     @property
     def _table(self) -> "nn.Embedding":
-        from cloze.models.encoder import get_encoder
-
-        table: nn.Embedding = get_encoder(self.module).embeddings.word_embeddings
+        table: nn.Embedding = self.predictor.encoder.embeddings.word_embeddings
         return table
 
     def finish(self, attributions: Attributions, steps: int) -> Explanation:
         """Return the attributions by word: those of its tokens add up."""
         words: list[ExplainedWord] = []
-        encoding, texts = self.encoding, (self.example.text, self.example.pair or "")
+        encoding, tokenizer = self.encoding, self.predictor.tokenizer
+        texts = (self.example.text, self.example.pair or "")
         for token_id, sequence, (start, end), attribution in zip(
             encoding.input_ids, encoding.sequence_ids, encoding.offsets, attributions.tokens, strict=True
         ):
             if sequence is None:
                 continue
             text, segment = texts[sequence], "AB"[sequence]
-            if self.tokenizer.is_continuation[token_id] and words and words[-1].segment == segment:
+            if tokenizer.is_continuation[token_id] and words and words[-1].segment == segment:
                 start, attribution = words[-1].start, words.pop().attribution + attribution
             words.append(ExplainedWord(text[start:end], segment, start, end, attribution))
         return Explanation(
             explained=self.explained,
             output=attributions.output,
-            baseline=self.tokenizer.special_token("mask"),
+            baseline=tokenizer.special_token("mask"),
             baseline_output=attributions.baseline_output,
             convergence_gap=attributions.convergence_gap,
             steps=steps,
