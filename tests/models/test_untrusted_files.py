@@ -15,6 +15,7 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ CONFIG = BertConfig(**SIZES)
 GIGABYTE = 1 << 30
 Spoil = Callable[[Path], object]
 """Damages a directory."""
-EMBEDDINGS = "bert.embeddings.word_embeddings.weight"
+EMBEDDINGS, BIAS = "bert.embeddings.word_embeddings.weight", "bert.pooler.dense.bias"
 
 
 @pytest.fixture
@@ -96,53 +97,45 @@ def tensor(begin: int, end: int, shape: list[Any], dtype: str = "F32") -> dict[s
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
 
 
-def weights(content: bytes) -> Spoil:
-    return lambda directory: (directory / "model.safetensors").write_bytes(content)
-
-
-def weight(name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Spoil:
-    def spoil(directory: Path) -> None:
-        own = {name: value.clone() for name, value in load_file(directory / "model.safetensors").items()}
-        save_file(own | {name: change(own[name])}, directory / "model.safetensors")
-
-    return spoil
-
-
 def text(file: str, content: str | bytes) -> Spoil:
     data = content if isinstance(content, bytes) else content.encode()
     return lambda directory: (directory / file).write_bytes(data)
+
+
+def rewritten(file: str, change: Callable[[bytes], bytes]) -> Spoil:
+    return lambda directory: (directory / file).write_bytes(change((directory / file).read_bytes()))
 
 
 def changed(file: str, *path: str | int, to: Any) -> Spoil:
     return lambda directory: edit_json(directory / file, *path, to=to)
 
 
-def of_tokenizer(*path: str, to: Any) -> Spoil:
-    return changed("tokenizer.json", *path, to=to)
+of_tokenizer = partial(changed, "tokenizer.json")
 
 
-def of_generic_class(*spoils: Spoil) -> Spoil:
-    """Of the class that reads all of tokenizer.json, and gives the model its segments."""
-    inputs = changed("tokenizer_config.json", "model_input_names", to=["input_ids", "token_type_ids"])
-    name = changed("tokenizer_config.json", "tokenizer_class", to="PreTrainedTokenizerFast")
-    return several(inputs, name, *spoils)
+def weights(change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> Spoil:
+    def spoil(directory: Path) -> None:
+        own = {name: value.clone() for name, value in load_file(directory / "model.safetensors").items()}
+        save_file(change(own), directory / "model.safetensors")
+
+    return spoil
 
 
-def of_config(key: str, value: Any) -> Spoil:
-    return changed("config.json", key, to=value)
+def torch_file(make: Callable[[dict[str, torch.Tensor]], Any]) -> Spoil:
+    def spoil(directory: Path) -> None:
+        own = load_file(directory / "model.safetensors")
+        (directory / "model.safetensors").unlink()
+        torch.save(make(own), directory / "pytorch_model.bin")
+
+    return spoil
 
 
-def replacement(pattern: str | dict[str, str], content: str) -> dict[str, Any]:
-    whole = {"String": pattern} if isinstance(pattern, str) else pattern
-    return {"type": "Replace", "pattern": whole, "content": content}
+def gone(file: str) -> Spoil:
+    return lambda directory: (directory / file).unlink()
 
 
 def replaced(file: str, make: Spoil) -> Spoil:
-    def spoil(directory: Path) -> None:
-        (directory / file).unlink()
-        make(directory / file)
-
-    return spoil
+    return several(gone(file), lambda directory: make(directory / file))
 
 
 def sparse(file: str) -> Spoil:
@@ -158,18 +151,11 @@ def several(*spoils: Spoil) -> Spoil:
     return all_of_them
 
 
-def gone(file: str) -> Spoil:
-    return lambda directory: (directory / file).unlink()
-
-
-def rewritten(file: str, change: Callable[[bytes], bytes]) -> Spoil:
-    return lambda directory: (directory / file).write_bytes(change((directory / file).read_bytes()))
-
-
-def without_a_bias(directory: Path) -> None:
-    own = {name: value.clone() for name, value in load_file(directory / "model.safetensors").items()}
-    del own["bert.pooler.dense.bias"]
-    save_file(own, directory / "model.safetensors")
+def of_generic_class(*spoils: Spoil) -> Spoil:
+    """Of the class that reads all of tokenizer.json, and gives the model its segments."""
+    inputs = changed("tokenizer_config.json", "model_input_names", to=["input_ids", "token_type_ids"])
+    name = changed("tokenizer_config.json", "tokenizer_class", to="PreTrainedTokenizerFast")
+    return several(inputs, name, *spoils)
 
 
 def indexed(index: Any) -> Spoil:
@@ -189,35 +175,12 @@ class Payload:
         return os.mkdir, ("trap",)
 
 
-def torch_file(make: Callable[[dict[str, torch.Tensor]], Any]) -> Spoil:
-    def spoil(directory: Path) -> None:
-        own = load_file(directory / "model.safetensors")
-        (directory / "model.safetensors").unlink()
-        torch.save(make(own), directory / "pytorch_model.bin")
-
-    return spoil
-
-
-def pickled(directory: Path) -> None:
-    (directory / "model.safetensors").unlink()
-    (directory / "pytorch_model.bin").write_bytes(pickle.dumps({EMBEDDINGS: Payload()}))
-
-
-def cut_off(directory: Path) -> None:
-    torch_file(dict)(directory)
-    file = directory / "pytorch_model.bin"
-    os.truncate(file, file.stat().st_size // 2)
-
-
-def compressed(directory: Path) -> None:
-    torch_file(dict)(directory)
-    data = (directory / "pytorch_model.bin").read_bytes()
-    with (
-        zipfile.ZipFile(io.BytesIO(data)) as whole,
-        zipfile.ZipFile(directory / "pytorch_model.bin", "w", zipfile.ZIP_DEFLATED) as bomb,
-    ):
+def compressed(data: bytes) -> bytes:
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as whole, zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as copy:
         for name in whole.namelist():
-            bomb.writestr(name, whole.read(name))
+            copy.writestr(name, whole.read(name))
+    return bomb.getvalue()
 
 
 @dataclass(frozen=True)
@@ -227,12 +190,22 @@ class Case:
     verbs: tuple[str, ...] = ("fill", "import", "export")
 
 
+def replacement(pattern: str | dict[str, str], content: str) -> dict[str, Any]:
+    whole = {"String": pattern} if isinstance(pattern, str) else pattern
+    return {"type": "Replace", "pattern": whole, "content": content}
+
+
+def sequence(*steps: Any) -> dict[str, Any]:
+    return {"type": "Sequence", "normalizers": [*steps]}
+
+
 LONG_CHARSMAP = base64.b64encode(struct.pack("<I", 0) + b"\0" + b"w" * 1000 + b"\0").decode()
 SEGMENT_9 = json.loads(
     processors.TemplateProcessing(
         "[CLS]:9 $A:9 [SEP]:9", "[CLS]:9 $A:9 [SEP]:9 $B:9 [SEP]:9", [("[CLS]", 2), ("[SEP]", 3)]
     ).__getstate__()
 )
+ID_9999 = {"type": "BertProcessing", "sep": ["[SEP]", 9999], "cls": ["[CLS]", 2]}
 DEEP = "[" * 200_000
 PIPE, DIRECTORY = os.mkfifo, os.mkdir
 
@@ -259,6 +232,15 @@ OTHER_CONFIGS = {
     "config.json: is_decoder is true": ("is_decoder", True),
     "vocab.txt: 40 tokens, config.json says vocab_size = 39": ("vocab_size", 39),
 }
+HUGE_CONFIGS = {
+    "vocab_size = 1000000000000 is more than": {"vocab_size": 10**12},
+    "type_vocab_size = 1000000000000 is more": {"type_vocab_size": 10**12},
+    "parameters, more than 4,000,000,000": {"hidden_size": 300_000, "num_hidden_layers": 100},
+    "has shape [": {"hidden_size": 18_000, "num_hidden_layers": 1},
+    "num_hidden_layers = 1000000000 is more": {"num_hidden_layers": 10**9},
+    "hidden_size = -24": {"hidden_size": -24},
+    "hidden_size": {"hidden_size": float("nan")},
+}
 INDEXES: dict[str, tuple[Any, str]] = {
     **{name: (name, "index.json") for name in ("{", "[]", '{"weight_map": 3}')},
     "a number for a file": ({"w": 3}, "index.json"),
@@ -268,36 +250,116 @@ INDEXES: dict[str, tuple[Any, str]] = {
         for name in ("../one.safetensors", "/etc/passwd", "deeper/one.safetensors", "model.bin")
     },
 }
+HEADERS = {
+    "a header longer than the file": raw(b"{}", length=1 << 62),
+    "a header of 99 MB that is not there": raw(b"{}", length=99_000_000),
+    "a header that is not JSON": raw(b"\xff" * 64),
+    "a deep header": raw(DEEP.encode()),
+    "overlapping tensors": raw({"a": tensor(0, 8, [2]), "b": tensor(4, 12, [2])}, bytes(12)),
+    "a hole between tensors": raw({"a": tensor(0, 4, [1]), "b": tensor(8, 12, [1])}, bytes(12)),
+    "a negative offset": raw({"a": tensor(-4, 4, [2])}, bytes(8)),
+    "an offset beyond the end": raw({"a": tensor(0, 1 << 50, [1 << 48])}),
+    "a shape that overflows": raw({"a": tensor(0, 0, [1 << 40, 1 << 40, 1 << 40])}),
+    "a negative shape": raw({"a": tensor(0, 4, [-1])}, bytes(4)),
+    "a type that there is not": raw({"a": tensor(0, 4, [1], "X9")}, bytes(4)),
+    "nothing at all": b"",
+}
+OTHER_WEIGHTS: dict[str, tuple[str, str, Callable[[torch.Tensor], torch.Tensor]]] = {
+    "integers": ("has dtype int32", EMBEDDINGS, torch.Tensor.int),
+    "complex numbers": ("has dtype complex64", BIAS, lambda bias: bias.to(torch.complex64)),
+    "truths": ("has dtype bool", "cls.predictions.bias", torch.Tensor.bool),
+    "infinite numbers": ("NaN or infinite", "cls.predictions.bias", lambda bias: bias / 0),
+    "8-bit NaN": (
+        "NaN or infinite",
+        "cls.predictions.bias",
+        lambda bias: (bias + torch.nan).to(torch.float8_e4m3fn),
+    ),
+}
+GROWING = {
+    "a billion characters of one": sequence(*[replacement("w", "w" * 10)] * 9),
+    "nothing that is replaced": sequence(*[replacement("", "x")] * 30),
+    "characters that Unicode takes apart": sequence(*[replacement("w", "\ufdfa"), {"type": "NFKD"}] * 9),
+    "a map of characters to long texts": {"type": "Precompiled", "precompiled_charsmap": LONG_CHARSMAP},
+}
+TOKENIZERS: dict[str, tuple[str, tuple[str, ...], Any]] = {
+    "a normaliser of regular expressions": (
+        "tokenizer.json: the regular expression '(a+)+$' repeats a group",
+        ("normalizer",),
+        {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": ""},
+    ),
+    "a model of another kind": ("tokenizer.json: damaged", ("model", "type"), "Unigram"),
+    "ids with gaps": ("have gaps or repeat", ("model", "vocab", "w3"), 1 << 60),
+    "ids that are texts": ("tokenizer.json", ("model", "vocab", "w3"), "7"),
+    "words without end": (
+        "tokenizer.json: damaged",
+        ("model", "max_input_chars_per_word"),
+        float("inf"),
+    ),
+    "words of negative length": (
+        "max_input_chars_per_word is -1",
+        ("model", "max_input_chars_per_word"),
+        -1,
+    ),
+    "accents that are a text": ("strip_accents is 'sys.exit'", ("normalizer", "strip_accents"), "sys.exit"),
+    "half a character": (
+        "lone surrogate",
+        ("model", "vocab"),
+        {token: number for number, token in enumerate([*SPECIAL_TOKENS, "\ud800"])},
+    ),
+}
+PICKLES: dict[str, tuple[str, Callable[[dict[str, torch.Tensor]], Any]]] = {
+    "a payload among tensors": ("cannot be read as tensors alone", lambda own: own | {"w": Payload()}),
+    "a payload alone": ("cannot be read as tensors alone", lambda _: {"w": Payload()}),
+    "lists": ("something other than tensors", lambda _: {"w": [1, 2]}),
+    "no names": ("something other than tensors", lambda _: [torch.zeros(2)]),
+    "an output matrix of its own": (
+        "differs from the word embeddings",
+        lambda own: own | {"cls.predictions.decoder.weight": own[EMBEDDINGS] + 1},
+    ),
+    "NaN in a torch file": ("pooler.dense.bias holds NaN", lambda own: own | {BIAS: own[BIAS] * torch.nan}),
+    "one number shown many times": (
+        "without all of its numbers",
+        lambda own: own | {EMBEDDINGS: torch.zeros(1, 1).expand(10**7, 10**7)},
+    ),
+    "a sparse tensor": ("pytorch_model.bin", lambda own: own | {EMBEDDINGS: own[EMBEDDINGS].to_sparse()}),
+    "a tensor that is nowhere": (
+        "pytorch_model.bin",
+        lambda own: own | {EMBEDDINGS: torch.zeros(40, 24, device="meta")},
+    ),
+}
 HOSTILE = {
-    **{
-        name: Case(weights(content), "cannot be read")
-        for name, content in {
-            "a header longer than the file": raw(b"{}", length=1 << 62),
-            "a header of 99 MB that is not there": raw(b"{}", length=99_000_000),
-            "a header that is not JSON": raw(b"\xff" * 64),
-            "a deep header": raw(DEEP.encode()),
-            "overlapping tensors": raw({"a": tensor(0, 8, [2]), "b": tensor(4, 12, [2])}, bytes(12)),
-            "a hole between tensors": raw({"a": tensor(0, 4, [1]), "b": tensor(8, 12, [1])}, bytes(12)),
-            "a negative offset": raw({"a": tensor(-4, 4, [2])}, bytes(8)),
-            "an offset beyond the end": raw({"a": tensor(0, 1 << 50, [1 << 48])}),
-            "a shape that overflows": raw({"a": tensor(0, 0, [1 << 40, 1 << 40, 1 << 40])}),
-            "a negative shape": raw({"a": tensor(0, 4, [-1])}, bytes(4)),
-            "a type that there is not": raw({"a": tensor(0, 4, [1], "X9")}, bytes(4)),
-            "nothing at all": b"",
-        }.items()
-    },
+    **{name: Case(text("model.safetensors", content), "cannot be read") for name, content in HEADERS.items()},
     **{
         f"weights {name}": Case(rewritten("model.safetensors", change), "safetensors: cannot be read", LOAD)
         for name, change in CUTS.items()
     },
-    **{says: Case(of_config(*change), says, LOAD) for says, change in OTHER_CONFIGS.items()},
+    **{
+        says: Case(changed("config.json", key, to=value), says, LOAD)
+        for says, (key, value) in OTHER_CONFIGS.items()
+    },
+    **{
+        f"a config: {sizes}": Case(
+            several(*(changed("config.json", key, to=value) for key, value in sizes.items())), says
+        )
+        for says, sizes in HUGE_CONFIGS.items()
+    },
     **{f"an index: {name}": Case(indexed(index), says, LOAD) for name, (index, says) in INDEXES.items()},
+    **{
+        name: Case(
+            weights(lambda own, weight=weight, change=change: own | {weight: change(own[weight])}), says
+        )
+        for name, (says, weight, change) in OTHER_WEIGHTS.items()
+    },
     **{
         f"no {name}": Case(gone(name), f"{name}: no such file", LOAD)
         for name in ("config.json", "model.safetensors")
     },
     "no directory": Case(shutil.rmtree, "no such file", LOAD),
-    "a bias of the pooler alone is missing": Case(without_a_bias, "no weight bert.pooler.dense.bias", LOAD),
+    "a bias of the pooler alone is missing": Case(
+        weights(lambda own: {name: value for name, value in own.items() if name != BIAS}),
+        f"no weight {BIAS}",
+        LOAD,
+    ),
     "a config without sizes": Case(
         text("config.json", '{"model_type": "bert"}'), "config.json: vocab_size is missing", LOAD
     ),
@@ -305,80 +367,40 @@ HOSTILE = {
         f"a config of {content!r}": Case(text("config.json", content), "config.json: not a JSON", LOAD)
         for content in (b"{", b"[]", b"\xed\xa0\x80")
     },
-    "no tensors": Case(weights(raw({})), "no weight bert.embeddings"),
-    "integers": Case(weight(EMBEDDINGS, torch.Tensor.int), "has dtype int32"),
-    "complex numbers": Case(
-        weight("bert.pooler.dense.bias", lambda bias: bias.to(torch.complex64)), "has dtype complex64"
-    ),
-    "truths": Case(weight("cls.predictions.bias", torch.Tensor.bool), "has dtype bool"),
-    "infinite numbers": Case(weight("cls.predictions.bias", lambda bias: bias / 0), "NaN or infinite"),
-    "8-bit NaN": Case(
-        weight("cls.predictions.bias", lambda bias: (bias + torch.nan).to(torch.float8_e4m3fn)),
-        "NaN or infinite",
-    ),
+    "no tensors": Case(text("model.safetensors", raw({})), "no weight bert.embeddings"),
     "a deep config": Case(text("config.json", DEEP), "config.json: not a JSON"),
-    "a config of a terabyte": Case(sparse("config.json"), "config.json: 1,099,511,627,776 bytes, at most"),
     "a config of many digits": Case(text("config.json", "9" * 100_000), "config.json: not a JSON"),
-    "a config that is a pipe": Case(
-        replaced("config.json", PIPE), "config.json: not a regular file", ANSWERS
-    ),
-    "a config without end": Case(
-        replaced("config.json", endless), "config.json: not a regular file", ANSWERS
-    ),
-    "a config that is a directory": Case(replaced("config.json", DIRECTORY), "config.json"),
-    "a trillion pieces": Case(of_config("vocab_size", 10**12), "vocab_size = 1000000000000 is more than"),
-    "a trillion segments": Case(
-        of_config("type_vocab_size", 10**12), "type_vocab_size = 1000000000000 is more"
-    ),
-    "a model of terabytes": Case(
-        several(of_config("hidden_size", 300_000), of_config("num_hidden_layers", 100)),
-        "parameters, more than 4,000,000,000",
-    ),
-    "a model of gigabytes": Case(
-        several(of_config("hidden_size", 18_000), of_config("num_hidden_layers", 1)), "has shape ["
-    ),
-    "layers without end": Case(
-        of_config("num_hidden_layers", 10**9), "num_hidden_layers = 1000000000 is more"
-    ),
-    "negative sizes": Case(of_config("hidden_size", -24), "hidden_size"),
-    "sizes that are no numbers": Case(of_config("hidden_size", float("nan")), "hidden_size"),
-    "a vocabulary of a terabyte": Case(
-        sparse("vocab.txt"), "vocab.txt: 1,099,511,627,776 bytes, at most", ("fill",)
-    ),
-    "a vocabulary without end": Case(
-        several(gone("tokenizer.json"), replaced("vocab.txt", endless)), "vocab.txt: not a regular file"
-    ),
-    "a vocabulary that is a pipe": Case(
-        several(gone("tokenizer.json"), replaced("vocab.txt", PIPE)), "vocab.txt: not a regular file"
-    ),
-    "a tokenizer of a terabyte": Case(sparse("tokenizer.json"), "tokenizer.json: 1,099,511,627,776 bytes"),
     "a deep tokenizer": Case(text("tokenizer.json", DEEP), "tokenizer.json: not a JSON"),
-    "a tokenizer that is a pipe": Case(
-        replaced("tokenizer.json", PIPE), "tokenizer.json: not a regular file"
-    ),
-    "a normaliser of regular expressions": Case(
-        of_tokenizer("normalizer", to={"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": ""}),
-        "tokenizer.json: the regular expression '(a+)+$' repeats a group",
-    ),
-    "a normalizer that makes a billion characters of one": Case(
-        of_tokenizer("normalizer", to={"type": "Sequence", "normalizers": [replacement("w", "w" * 10)] * 9}),
-        "tokenizer.json: the replacements of the normalizer make over 256 characters of one",
-    ),
-    "a normalizer that replaces nothing": Case(
-        of_tokenizer("normalizer", to={"type": "Sequence", "normalizers": [replacement("", "x")] * 30}),
-        "tokenizer.json: the replacements of the normalizer make over 256 characters of one",
-    ),
-    "a normalizer of characters that Unicode takes apart": Case(
-        of_tokenizer(
-            "normalizer",
-            to={"type": "Sequence", "normalizers": [replacement("w", "\ufdfa"), {"type": "NFKD"}] * 9},
-        ),
-        "tokenizer.json: the replacements of the normalizer make over 256 characters of one",
-    ),
-    "a map of characters to long texts": Case(
-        of_tokenizer("normalizer", to={"type": "Precompiled", "precompiled_charsmap": LONG_CHARSMAP}),
-        "tokenizer.json: the replacements of the normalizer make over 256 characters of one",
-    ),
+    **{
+        f"{file} of a terabyte": Case(sparse(file), f"{file}: 1,099,511,627,776 bytes, at most", verbs)
+        for file, verbs in (
+            *(("config.json", Case.verbs), ("vocab.txt", ("fill",))),
+            ("tokenizer.json", Case.verbs),
+        )
+    },
+    **{
+        f"{file}: {make.__name__}": Case(replaced(file, make), f"{file}: not a regular file", verbs)
+        for file, makes, verbs in (
+            ("config.json", (PIPE, endless), ANSWERS),
+            ("tokenizer.json", (PIPE,), Case.verbs),
+            ("model.safetensors", (PIPE, endless, DIRECTORY), Case.verbs),
+        )
+        for make in makes
+    },
+    **{
+        f"vocab.txt: {make.__name__}": Case(
+            several(gone("tokenizer.json"), replaced("vocab.txt", make)), "vocab.txt: not a regular file"
+        )
+        for make in (PIPE, endless)
+    },
+    "a config that is a directory": Case(replaced("config.json", DIRECTORY), "config.json"),
+    **{
+        f"a normalizer: {name}": Case(
+            of_tokenizer("normalizer", to=steps),
+            "tokenizer.json: the replacements of the normalizer make over 256 characters of one",
+        )
+        for name, steps in GROWING.items()
+    },
     "a decoder that makes a billion characters of one": Case(
         several(
             of_tokenizer("pre_tokenizer", to={"type": "Whitespace"}),
@@ -386,83 +408,39 @@ HOSTILE = {
         ),
         "tokenizer.json: the replacements of the decoder make over 256 characters of one",
     ),
-    "special tokens beyond the vocabulary": Case(
-        of_generic_class(
-            of_tokenizer("pre_tokenizer", to={"type": "Whitespace"}),
-            of_tokenizer(
-                "post_processor", to={"type": "BertProcessing", "sep": ["[SEP]", 9999], "cls": ["[CLS]", 2]}
+    **{
+        says: Case(
+            of_generic_class(
+                of_tokenizer("pre_tokenizer", to={"type": "Whitespace"}),
+                of_tokenizer("post_processor", to=post_processor),
             ),
-        ),
-        "tokenizer.json: puts the id 9999 around texts, but the vocabulary has 40 tokens",
-        ("fill", "embed", "import"),
-    ),
-    "segments beyond the model's": Case(
-        of_generic_class(
-            of_tokenizer("pre_tokenizer", to={"type": "Whitespace"}),
-            of_tokenizer("post_processor", to=SEGMENT_9),
-        ),
-        "tokenizer.json: has a segment 9, where encoders know 0 and 1",
-        ("fill", "embed", "import"),
-    ),
-    "a model of another kind": Case(of_tokenizer("model", "type", to="Unigram"), "tokenizer.json: damaged"),
-    "ids with gaps": Case(of_tokenizer("model", "vocab", "w3", to=1 << 60), "have gaps or repeat"),
-    "ids that are texts": Case(of_tokenizer("model", "vocab", "w3", to="7"), "tokenizer.json"),
-    "words without end": Case(
-        of_tokenizer("model", "max_input_chars_per_word", to=float("inf")), "tokenizer.json: damaged"
-    ),
-    "words of negative length": Case(
-        of_tokenizer("model", "max_input_chars_per_word", to=-1), "max_input_chars_per_word is -1"
-    ),
-    "accents that are a text": Case(
-        of_tokenizer("normalizer", "strip_accents", to="sys.exit"), "strip_accents is 'sys.exit'"
-    ),
-    "half a character": Case(
-        of_tokenizer("model", "vocab", to={t: i for i, t in enumerate([*SPECIAL_TOKENS, "\ud800"])}),
-        "lone surrogate",
-    ),
-    "weights that are a pipe": Case(
-        replaced("model.safetensors", PIPE), "model.safetensors: not a regular file"
-    ),
-    "weights without end": Case(
-        replaced("model.safetensors", endless), "model.safetensors: not a regular file"
-    ),
-    "weights that are a directory": Case(
-        replaced("model.safetensors", DIRECTORY), "model.safetensors: not a regular file"
-    ),
+            f"tokenizer.json: {says}",
+            ("fill", "embed", "import"),
+        )
+        for says, post_processor in (
+            ("puts the id 9999 around texts, but the vocabulary has 40 tokens", ID_9999),
+            ("has a segment 9, where encoders know 0 and 1", SEGMENT_9),
+        )
+    },
+    **{name: Case(of_tokenizer(*path, to=value), says) for name, (says, path, value) in TOKENIZERS.items()},
     # pickles; only import reads them
-    "a payload": Case(pickled, "cannot be read as tensors alone", TORCH),
-    "a payload among tensors": Case(
-        torch_file(lambda own: own | {"w": Payload()}), "cannot be read as tensors alone", TORCH
-    ),
-    "a payload alone": Case(torch_file(lambda _: {"w": Payload()}), "cannot be read as tensors alone", TORCH),
-    "lists": Case(torch_file(lambda _: {"w": [1, 2]}), "something other than tensors", TORCH),
-    "no names": Case(torch_file(lambda _: [torch.zeros(2)]), "something other than tensors", TORCH),
-    "a file cut off": Case(cut_off, "cannot be read as tensors alone", TORCH),
-    "a compressed file": Case(compressed, "compressed, which torch", TORCH),
-    "an output matrix of its own": Case(
-        torch_file(lambda own: own | {"cls.predictions.decoder.weight": own[EMBEDDINGS] + 1}),
-        "differs from the word embeddings",
+    **{name: Case(torch_file(make), says, TORCH) for name, (says, make) in PICKLES.items()},
+    "a payload": Case(
+        several(gone("model.safetensors"), text("pytorch_model.bin", pickle.dumps({EMBEDDINGS: Payload()}))),
+        "cannot be read as tensors alone",
         TORCH,
     ),
-    "NaN in a torch file": Case(
-        torch_file(lambda own: own | {"bert.pooler.dense.bias": own["bert.pooler.dense.bias"] * torch.nan}),
-        "pooler.dense.bias holds NaN",
+    "a file cut off": Case(
+        several(torch_file(dict), rewritten("pytorch_model.bin", lambda data: data[: len(data) // 2])),
+        "cannot be read as tensors alone",
+        TORCH,
+    ),
+    "a compressed file": Case(
+        several(torch_file(dict), rewritten("pytorch_model.bin", compressed)),
+        "compressed, which torch",
         TORCH,
     ),
     "no weights": Case(gone("model.safetensors"), "no weights here", TORCH),
-    "one number shown many times": Case(
-        torch_file(lambda own: own | {EMBEDDINGS: torch.zeros(1, 1).expand(10**7, 10**7)}),
-        "without all of its numbers",
-        TORCH,
-    ),
-    "a sparse tensor": Case(
-        torch_file(lambda own: own | {EMBEDDINGS: own[EMBEDDINGS].to_sparse()}), "pytorch_model.bin", TORCH
-    ),
-    "a tensor that is nowhere": Case(
-        torch_file(lambda own: own | {EMBEDDINGS: torch.zeros(40, 24, device="meta")}),
-        "pytorch_model.bin",
-        TORCH,
-    ),
 }
 COMMANDS = {
     "fill": ["fill", "-m", "{model}", "w1 [MASK]"],
@@ -522,7 +500,7 @@ MANIFESTS = {
     "files that are no table": (changed("manifest.json", "files", to=3), "damaged manifest"),
     "a later format": (changed("manifest.json", "format_version", to=[1e300]), "damaged manifest"),
     "another kind": (changed("manifest.json", "kind", to={"a": 1}), "damaged manifest"),
-    "a weight that was exchanged": (weights(raw({})), "in the manifest"),
+    "a weight that was exchanged": (text("model.safetensors", raw({})), "in the manifest"),
 }
 
 
@@ -604,8 +582,8 @@ def test_module_path_cannot_lead_outside(
 @pytest.mark.usefixtures("in_parent")
 def test_code_in_a_model_directory_is_not_run(model: Path, tmp_path: Path) -> None:
     """A model may bring code for others, which transformers would run if it were told to."""
-    of_config("auto_map", {"AutoModel": "trap.Model", "AutoConfig": "trap.Config"})(model)
-    of_config("trust_remote_code", True)(model)
+    changed("config.json", "auto_map", to={"AutoModel": "trap.Model", "AutoConfig": "trap.Config"})(model)
+    changed("config.json", "trust_remote_code", to=True)(model)
     changed("tokenizer_config.json", "auto_map", to={"AutoTokenizer": ["trap.T", None]})(model)
     edit_json(model / "modules.json", 1, "type", to="trap.Pooling")
     for folder in (model, model / "1_Pooling"):

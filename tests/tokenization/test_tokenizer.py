@@ -154,7 +154,7 @@ def test_missing_files_are_an_error(tmp_path):
         (("model", "vocab", "la"), 99, "gaps or repeat"),
         (("model", "vocab", TOKENS[-1]), 5, "gaps or repeat"),
         (("added_tokens", 0, "special"), False, r"\[PAD\] is not marked as special"),
-        (("model", "vocab"), [1], "damaged"),
+        *((("model", "vocab"), value, "damaged") for value in ([1], None)),
         *((("added_tokens",), [entry], "damaged") for entry in ({}, {"id": 1}, {"content": "zz"}, 3)),
         (("added_tokens",), [{"content": "zz", "special": False, "id": "x"}], "damaged"),
         (("model", "max_input_chars_per_word"), 10**7, "not in 1"),

@@ -95,6 +95,10 @@ def test_commands_that_fill_in_count_unknown_words_once(
 
 
 def test_unknown_words_are_those_that_become_the_unknown_token() -> None:
-    assert str(UnknownWords(1_000_000, 3)).startswith("3 of 1,000,000 texts (under 0.01%) have words")
+    assert (
+        UnknownWords(1_000_000, 3)
+        .describe("texts")
+        .startswith("3 of 1,000,000 texts (under 0.01%) have words")
+    )
     tokenizer = cloze.load_tokenizer("cloze-mini")
     assert unknown_words(tokenizer, "this day 😍 and 😡😡 fjord, Ünaffable ᚠᚢ") == ["😍", "😡😡", "ᚠᚢ"]

@@ -63,12 +63,6 @@ def test_a_line_without_a_token_keeps_its_id(tmp_path, lines, said):
     assert load_tokenizer(tmp_path).tokens == tokenizer.tokens
 
 
-def test_missing_tokens_are_warned_of(tmp_path):
-    write(tmp_path, [*SPECIAL_TOKENS, *WORDS], embeddings=99)
-    with pytest.warns(UserWarning, match="the model has 99 embeddings: is the vocabulary complete"):
-        load_tokenizer(tmp_path)
-
-
 def test_lines_without_an_embedding_are_refused(tmp_path):
     tokens = [*SPECIAL_TOKENS, "good", "", "bad", "", "end"]
     for embeddings in (9, 8):
@@ -125,13 +119,3 @@ def test_gaps_in_a_tokenizer_json_keep_their_ids(tmp_path):
     BertTokenizer.from_pretrained(tmp_path).save_pretrained(tmp_path)
     assert (tmp_path / "tokenizer.json").exists()
     assert_ids_are_those_of_transformers(tmp_path)
-
-
-@pytest.mark.parametrize(("embeddings", "is_complete"), [(12, False), (16, True), (10, True), (1024, False)])
-def test_fewer_tokens_than_embeddings_are_named(tmp_path, embeddings, is_complete):
-    write(tmp_path, [*SPECIAL_TOKENS, *WORDS], embeddings=embeddings)
-    if is_complete:  # or rounded up
-        assert load_tokenizer(tmp_path).vocab_size == 10
-    else:
-        with pytest.warns(UserWarning, match=f"10 tokens, the model has {embeddings:,} embeddings"):
-            load_tokenizer(tmp_path)

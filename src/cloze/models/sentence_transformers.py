@@ -246,12 +246,8 @@ def load_activation(directory: Path, config: dict[str, Any]) -> Activation | Non
             remedy = "Set it to null, and put the prompt before your texts"
             raise InputError(what, where=directory / SENTENCE_SETTINGS_FILE, remedy=remedy)
     in_config = config.get(_CONFIG_KEY)
-    name = settings.get("activation_fn")
-    if name is None and isinstance(in_config, dict):
-        name = in_config.get("activation_fn")
-    if name is None:
-        name = config.get(_OLD_CONFIG_KEY)
-    if name is None:
+    name = settings.get("activation_fn") or (isinstance(in_config, dict) and in_config.get("activation_fn"))
+    if not (name := name or config.get(_OLD_CONFIG_KEY)):
         return None
     module, _, kind = str(name).rpartition(".")
     if not module.startswith("torch.nn") or kind not in _ACTIVATIONS:

@@ -1,24 +1,19 @@
 """Tokenizers of any kind in tokenizer.json, such as byte-level BPE, for models that other programs trained."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import tokenizers
 from tokenizers import processors
 
 from cloze.errors import InputError
 from cloze.file_io import disk_errors
 from cloze.file_names import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
-from cloze.tokenization.google_tokenizer import GoogleTokenizer
-from cloze.tokenization.library_limits import library_panics, tables
-from cloze.tokenization.special_tokens import CONTINUATION
 from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
 from cloze.tokenization.tokenizer_class import GENERIC_CLASSES, build_parts
 from cloze.tokenization.tokenizer_files import DAMAGED_REMEDY, TokenizerFiles, tokens_by_id
@@ -41,8 +36,6 @@ _USUAL: Mapping[SpecialRole, tuple[str, ...]] = {
 """Special tokens where no file names them, as in the published RoBERTa: transformers knows them by its class."""
 _TEMPLATE_ROLES: tuple[SpecialRole, ...] = ("sep", "cls")
 _ENCODER_REMEDY = "Use the tokenizer of an encoder"
-_SPACE_MARKERS = {"ByteLevel": "Ġ", "Metaspace": "▁"}
-"""The first character of tokens that begin a word, by the pre-tokenizer."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +46,6 @@ class LibraryTokenizer(Tokenizer):
     """The contents of tokenizer.json."""
     settings: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
     """Those of tokenizer_config.json."""
-    roles: Mapping[SpecialRole, str] = field(default_factory=dict, hash=False)
-    """The special tokens."""
 
     @classmethod
     def parse(cls, files: TokenizerFiles) -> "LibraryTokenizer":
@@ -64,10 +55,7 @@ class LibraryTokenizer(Tokenizer):
         file = directory / TOKENIZER_FILE
         if isinstance(model := library.get("model"), dict) and model.get("dropout"):
             model["dropout"] = None  # BPE would split a text otherwise at each call
-        try:
-            backend = tokenizers.Tokenizer.from_str(json.dumps(library))
-        except Exception as error:  # the library raises no other class
-            raise InputError(f"damaged ({error})", where=file, remedy=DAMAGED_REMEDY) from error
+        backend = tokenizers.Tokenizer.from_str(json.dumps(library))
         ids = backend.get_vocab(with_added_tokens=True)
         tokens = tokens_by_id(ids, file)
         files.check_added_tokens()
@@ -88,8 +76,7 @@ class LibraryTokenizer(Tokenizer):
         if builds_parts or special:
             library = json.loads(backend.to_str())
         normalizer = backend.normalizer
-        with library_panics():
-            lowercase = normalizer is not None and normalizer.normalize_str("A").strip("▁ ") == "a"
+        lowercase = normalizer is not None and normalizer.normalize_str("A").strip("▁ ") == "a"
         tokenizer = cls(
             tuple(tokens),
             lowercase=lowercase,
@@ -106,36 +93,6 @@ class LibraryTokenizer(Tokenizer):
         tokenizer._check_template(file)
         return tokenizer
 
-    def special_token(self, role: SpecialRole) -> str:
-        if role not in self.roles:
-            remedy = f"Name it as {_ROLES[role][0]} in {TOKENIZER_CONFIG_FILE}"
-            raise InputError(f"the tokenizer has no {role} token", where="tokenizer", remedy=remedy)
-        return self.roles[role]
-
-    @property
-    def unknown_id(self) -> int | None:
-        return self.unk_id if "unk" in self.roles else None
-
-    def may_have_special_tokens(self, text: str) -> bool:
-        return any(self.tokens[number] in text for number in self.special_ids)
-
-    @cached_property
-    def is_continuation(self) -> npt.NDArray[np.bool_]:
-        """Whether each token continues a word: it does not begin with the mark of a space, where there is one."""
-        marker = self._space_marker
-        if marker is None:
-            prefix = getattr(self._backend.model, "continuing_subword_prefix", None) or CONTINUATION
-            return np.array([token.startswith(prefix) for token in self.tokens])
-        special = self.special_ids
-        return np.array(
-            [not token.startswith(marker) and i not in special for i, token in enumerate(self.tokens)]
-        )
-
-    def word_ids(self, words: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-        """Tokenize the words of a text, each as after a space."""
-        is_byte_level = self._space_marker == _SPACE_MARKERS["ByteLevel"]
-        return self.ids([f" {word}" for word in words] if is_byte_level else words)
-
     def text_of(self, token_id: int) -> str:
         return self.decode([token_id]) or self.tokens[token_id]
 
@@ -148,11 +105,6 @@ class LibraryTokenizer(Tokenizer):
         with disk_errors(Path(directory)):
             for name, text in files.items():
                 (Path(directory) / name).write_text(text, encoding="utf-8", newline="\n")
-
-    @property
-    def google_tokenizer(self) -> GoogleTokenizer:
-        what = f"a tokenizer of the kind {self.kind}, not Google's"
-        raise InputError(what, where="tokenizer", remedy="Leave out the setting `original`")
 
     @cached_property
     def _backend(self) -> tokenizers.Tokenizer:
@@ -177,12 +129,6 @@ class LibraryTokenizer(Tokenizer):
                 end = start + len(covered)
             offsets.append((start, end))
         return offsets
-
-    @cached_property
-    def _space_marker(self) -> str | None:
-        pre_tokenizer = json.loads(self.library_json).get("pre_tokenizer")
-        types = {str(table.get("type")) for table in tables(pre_tokenizer)}
-        return next((marker for kind, marker in _SPACE_MARKERS.items() if kind in types), None)
 
     def _check_template(self, file: Path) -> None:
         sequences = self._backend.encode("a", "a").sequence_ids

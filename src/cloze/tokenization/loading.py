@@ -6,10 +6,10 @@ from pathlib import Path
 from cloze.artifacts import verify
 from cloze.errors import InputError
 from cloze.file_names import MANIFEST, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE
+from cloze.tokenization.library_limits import library_panics
 from cloze.tokenization.library_tokenizer import LibraryTokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.tokenizer_files import DAMAGED_REMEDY, TokenizerFiles
-from cloze.tokenization.vocabulary import warn_of_missing_tokens
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 
@@ -24,22 +24,28 @@ def load_tokenizer(directory: Path | str) -> Tokenizer:
     directory = Path(directory)
     if directory.is_file():
         raise InputError("is a file", where=directory, remedy="Give its directory")
-    has_manifest = (directory / MANIFEST).exists()
-    if has_manifest:
+    if (directory / MANIFEST).exists():
         verify(directory, names=(VOCAB_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE))
     files = TokenizerFiles.read(directory)
+    where = directory / (VOCAB_FILE if files.library is None else TOKENIZER_FILE)
+    tokenizer: Tokenizer
     try:
-        if not files.is_wordpiece:
-            return LibraryTokenizer.parse(files)
-        settings = files.wordpiece_settings()
-    except (AttributeError, KeyError, TypeError) as error:
-        what = f"{TOKENIZER_FILE} or {TOKENIZER_CONFIG_FILE} is damaged ({error!r})"
-        raise InputError(what, where=directory, remedy=DAMAGED_REMEDY) from error
-    if not has_manifest:
-        warn_of_missing_tokens(len(settings["tokens"]), directory)
-    return WordPieceTokenizer(
-        **settings, model_max_length=files.model_max_length, feeds_segments=files.feeds_segments
-    )
+        if files.is_wordpiece:
+            tokenizer = WordPieceTokenizer(
+                **files.wordpiece_settings(),
+                model_max_length=files.model_max_length,
+                feeds_segments=files.feeds_segments,
+            )
+        else:
+            with library_panics():
+                tokenizer = LibraryTokenizer.parse(files)
+        tokenizer.encode("a", "a")  # which fails for parts that do not belong together
+    except InputError:
+        raise
+    except Exception as error:  # the library raises no other class
+        what = f"damaged, or {TOKENIZER_CONFIG_FILE} is ({error!r})"
+        raise InputError(what, where=where, remedy=DAMAGED_REMEDY) from error
+    return tokenizer
 
 
 def load_wordpiece(directory: Path | str) -> WordPieceTokenizer:

@@ -3,8 +3,9 @@
 `cloze.tokenization.loading` returns one of the two implementations: WordPiece, and any other `tokenizer.json`.
 """
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import chain
@@ -17,10 +18,12 @@ import tokenizers
 
 from cloze.arguments import check_integer, check_pairs, check_text, check_texts, iterate
 from cloze.errors import InputError
+from cloze.file_names import TOKENIZER_CONFIG_FILE
 from cloze.optional_dependencies import import_package
 from cloze.signatures import checks_arguments
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
-from cloze.tokenization.library_limits import library_panics
+from cloze.tokenization.library_limits import library_panics, tables
+from cloze.tokenization.special_tokens import CONTINUATION, SPECIAL_TOKENS
 from cloze.tokenization.tokenizer_files import DEFAULT_MODEL_MAX_LENGTH
 from cloze.tokenization.unicode import replace_lone_surrogates
 
@@ -104,6 +107,9 @@ class Encoding:
 
 SpecialRole: TypeAlias = Literal["pad", "unk", "cls", "sep", "mask"]
 """The purpose of a special token."""
+BERT_ROLES: dict[SpecialRole, str] = dict(zip(get_args(SpecialRole), SPECIAL_TOKENS, strict=True))
+_SPACE_MARKERS = {"ByteLevel": "Ġ", "Metaspace": "▁"}
+"""The first character of tokens that begin a word, by the pre-tokenizer."""
 
 
 def _id_of(role: SpecialRole) -> "cached_property[int]":
@@ -124,32 +130,11 @@ class Tokenizer(ABC):
     lowercase: bool = True
     model_max_length: int = DEFAULT_MODEL_MAX_LENGTH
     feeds_segments: bool = True
+    roles: Mapping[SpecialRole, str] = field(default_factory=BERT_ROLES.copy, hash=False, repr=False)
+    """The special tokens."""
 
     pad_id, unk_id, cls_id, sep_id, mask_id = map(_id_of, get_args(SpecialRole))
     """Ids of the special tokens; InputError without such a token."""
-
-    @abstractmethod
-    def special_token(self, role: SpecialRole) -> str:
-        """Return a special token, such as [MASK]."""
-
-    @property
-    @abstractmethod
-    def unknown_id(self) -> int | None:
-        """The id of the token for unknown words; None without one, as where bytes are tokens."""
-
-    @property
-    @abstractmethod
-    def is_continuation(self) -> npt.NDArray[np.bool_]:
-        """Whether each token continues a word; [vocab_size]."""
-
-    @property
-    @abstractmethod
-    def google_tokenizer(self) -> GoogleTokenizer:
-        """Google's own tokenizer with the same vocabulary: slow, and exact for every text."""
-
-    @abstractmethod
-    def may_have_special_tokens(self, text: str) -> bool:
-        """Whether `encode` may find special or added tokens in a text, which `ids` takes as plain text."""
 
     @abstractmethod
     def text_of(self, token_id: int) -> str:
@@ -164,6 +149,43 @@ class Tokenizer(ABC):
     def _backend(self) -> tokenizers.Tokenizer:
         """The tokenizer that `tokenizer.json` describes."""
 
+    def special_token(self, role: SpecialRole) -> str:
+        """Return a special token, such as [MASK]."""
+        if role not in self.roles:
+            remedy = f"Name it as {role}_token in {TOKENIZER_CONFIG_FILE}"
+            raise InputError(f"the tokenizer has no {role} token", where="tokenizer", remedy=remedy)
+        return self.roles[role]
+
+    @property
+    def unknown_id(self) -> int | None:
+        """The id of the token for unknown words; None without one, as where bytes are tokens."""
+        return self.unk_id if "unk" in self.roles else None
+
+    @cached_property
+    def is_continuation(self) -> npt.NDArray[np.bool_]:
+        """Whether each token continues a word; [vocab_size]."""
+        marker = self._space_marker
+        if marker is None:
+            prefix = getattr(self._backend.model, "continuing_subword_prefix", None) or CONTINUATION
+            return np.array([token.startswith(prefix) for token in self.tokens])
+        special = self.special_ids
+        return np.array(
+            [not token.startswith(marker) and i not in special for i, token in enumerate(self.tokens)]
+        )
+
+    @cached_property
+    def _space_marker(self) -> str | None:
+        pre_tokenizer = self._backend.pre_tokenizer
+        steps = tables(None if pre_tokenizer is None else json.loads(pre_tokenizer.__getstate__()))
+        types = {str(step.get("type")) for step in steps}
+        return next((marker for kind, marker in _SPACE_MARKERS.items() if kind in types), None)
+
+    @property
+    def google_tokenizer(self) -> GoogleTokenizer:
+        """Google's own tokenizer with the same vocabulary: slow, and exact for every text."""
+        what = f"a tokenizer of the kind {self.kind}, not Google's"
+        raise InputError(what, where="tokenizer", remedy="Leave out the setting `original`")
+
     @property
     def kind(self) -> str:
         """The model of the library `tokenizers`: WordPiece, BPE, Unigram or WordLevel."""
@@ -174,9 +196,20 @@ class Tokenizer(ABC):
         return len(self.tokens)
 
     @cached_property
-    def special_ids(self) -> frozenset[int]:
+    def _special_tokens(self) -> dict[int, tokenizers.AddedToken]:
         added = self._backend.get_added_tokens_decoder()
-        return frozenset(token_id for token_id, token in added.items() if token.special)
+        return {token_id: token for token_id, token in added.items() if token.special}
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        return frozenset(self._special_tokens)
+
+    def may_have_special_tokens(self, text: str) -> bool:
+        """Whether `encode` may find special tokens in a text, which `ids` takes as plain text."""
+        return any(
+            token.content in text or (token.normalized and self.lowercase)
+            for token in self._special_tokens.values()
+        )
 
     @cached_property
     def _templates(self) -> tuple[Template, Template]:
@@ -339,8 +372,9 @@ class Tokenizer(ABC):
         return np.fromiter(chain.from_iterable(ids), np.uint32, int(lengths.sum())), lengths
 
     def word_ids(self, words: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-        """Tokenize the words of a text; returns as `ids`."""
-        return self.ids(words)
+        """Tokenize the words of a text, each as after a space; returns as `ids`."""
+        is_byte_level = self._space_marker == _SPACE_MARKERS["ByteLevel"]
+        return self.ids([f" {word}" for word in words] if is_byte_level else words)
 
     def starts(self, text: str) -> list[int]:
         """Return the first character of each token that `ids` returns for a text."""

@@ -200,15 +200,22 @@ class TokenizerFiles:
 
     def wordpiece_settings(self) -> dict[str, Any]:
         file = self.directory / TOKENIZER_FILE
-        try:
-            if self.library is not None:
-                settings = _parse_library_json(self.library, file)
-            else:
-                has_added = ADDED_TOKENS_KEY in self.config
-                file = self.directory / (TOKENIZER_CONFIG_FILE if has_added else ADDED_TOKENS_FILE)
-                settings = _read_vocabulary_settings(self.directory, self.config, file)
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-            raise InputError(f"damaged ({error!r})", where=file, remedy=DAMAGED_REMEDY) from error
+        if self.library is not None:
+            model, normalizer = self.library.get("model") or {}, self.library.get("normalizer") or {}
+            for what in _differences(self.library):
+                raise InputError(f"not a BERT tokenizer: {what}", where=file, remedy=GENERIC_REMEDY)
+            entries = self.library.get("added_tokens") or []
+            settings = {
+                **_add_tokens(dict(model.get("vocab") or {}), entries, file),
+                "lowercase": bool(normalizer.get("lowercase", True)),
+                "strip_accents": normalizer.get("strip_accents"),
+                "tokenize_chinese_chars": bool(normalizer.get("handle_chinese_chars", True)),
+                MAX_WORD_KEY: _max_word_chars(model, file),
+            }
+        else:
+            has_added = ADDED_TOKENS_KEY in self.config
+            file = self.directory / (TOKENIZER_CONFIG_FILE if has_added else ADDED_TOKENS_FILE)
+            settings = _read_vocabulary_settings(self.directory, self.config, file)
         self.check_added_tokens()
         special = {*SPECIAL_TOKENS, *(token.content for token in settings["added_tokens"])}
         extra = [token for token in self.extra_tokens(settings["tokens"]) if token not in special]
@@ -293,19 +300,6 @@ def _max_word_chars(table: dict[str, Any], path: Path) -> int:
     if not 0 < limit <= MAX_WORD_LIMIT:
         raise InputError(f"{MAX_WORD_KEY} is {limit}, not in 1..{MAX_WORD_LIMIT:,}", where=path)
     return limit
-
-
-def _parse_library_json(library: dict[str, Any], path: Path) -> dict[str, Any]:
-    model, normalizer = library.get("model") or {}, library.get("normalizer") or {}
-    for what in _differences(library):
-        raise InputError(f"not a BERT tokenizer: {what}", where=path, remedy=GENERIC_REMEDY)
-    return {
-        **_add_tokens(dict(model.get("vocab") or {}), library.get("added_tokens") or [], path),
-        "lowercase": bool(normalizer.get("lowercase", True)),
-        "strip_accents": normalizer.get("strip_accents"),
-        "tokenize_chinese_chars": bool(normalizer.get("handle_chinese_chars", True)),
-        MAX_WORD_KEY: _max_word_chars(model, path),
-    }
 
 
 def tokens_by_id(ids: Mapping[str, int], path: Path) -> list[str]:

@@ -17,7 +17,7 @@ _MAX_EXAMPLE = 30
 class UnknownWords:
     """How many of some texts have unknown words.
 
-    >>> print(UnknownWords(8, 2, "😍") + UnknownWords(2, 0))
+    >>> print((UnknownWords(8, 2, "😍") + UnknownWords(2, 0)).describe("texts"))
     2 of 10 texts (20%) have words that the vocabulary does not know, such as '😍': the model reads each as [UNK]
     """
 
@@ -31,9 +31,6 @@ class UnknownWords:
     def __add__(self, other: "UnknownWords") -> "UnknownWords":
         texts, unknown = self.texts + other.texts, self.unknown + other.unknown
         return UnknownWords(texts, unknown, self.example or other.example)
-
-    def __str__(self) -> str:
-        return self.describe("texts")
 
     def describe(self, name: str) -> str:
         """Return the share of the texts, which are called `name`, and an example."""

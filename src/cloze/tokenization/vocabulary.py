@@ -18,7 +18,6 @@ from cloze.tokenization.wordpiece_trainer import MIN_COUNT, Words, learn_tokens
 MAX_VOCABULARY_BYTES = 1 << 26
 MAX_WORD_CHARS = 50
 MIN_ALPHABET, MAX_ALPHABET = 100, 1000
-_MAX_PADDING = 128
 
 
 def read_vocabulary(path: Path) -> list[str]:
@@ -71,15 +70,6 @@ def keep_ids(tokens: list[str], path: Path) -> list[str]:
     return [unused.get(number, token) for number, token in enumerate(tokens)]
 
 
-def warn_of_missing_tokens(num_tokens: int, directory: Path) -> None:
-    """Warn of fewer tokens than the model has embeddings, unless it rounds their number up to a multiple of 8."""
-    num_embeddings = count_embeddings(directory) or num_tokens
-    is_rounded = num_embeddings % 8 == 0 and num_embeddings - num_tokens < _MAX_PADDING
-    if num_tokens < num_embeddings and not is_rounded:
-        what = f"{num_tokens:,} tokens, the model has {num_embeddings:,} embeddings"
-        warnings.warn(f"{directory}: {what}: is the vocabulary complete?", stacklevel=3)
-
-
 def count_embeddings(directory: Path) -> int | None:
     """Return the number of embeddings of the model in a directory, if there is one."""
     for name in (CONFIG_FILE, GOOGLE_CONFIG_FILE):
@@ -101,15 +91,10 @@ def check_vocabulary(tokens: Sequence[str], *, where: object) -> None:
     first_line: dict[str, int] = {}
     for number, token in enumerate(tokens, start=1):
         if not token or token in first_line:
-            what = (
-                f"{token!r} is in line {first_line[token]} already"
-                if token
-                else "empty line in the vocabulary"
-            )
+            first = first_line.get(token, number)
+            what = f"{token!r} is in line {first} already" if token else "empty line in the vocabulary"
             # readers take the last of equal tokens
-            remedy = (
-                f"Write {next(_unused_tokens(tokens))} in line {first_line.get(token, number)}: all ids stay"
-            )
+            remedy = f"Write {next(_unused_tokens(tokens))} in line {first}: all ids stay"
             raise InputError(what, where=f"{where}:{number}", remedy=remedy)
         if not token.isascii() and LONE_SURROGATE.search(token):
             what = f"{token!a} has a lone surrogate, which is not a character"

@@ -24,7 +24,7 @@ from cloze.file_names import ADDED_TOKENS_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER
 from cloze.signatures import checks_arguments
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.special_tokens import CLS, CONTINUATION, ROLES, SEP, SPECIAL_TOKENS, UNK
-from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
+from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.tokenizer_class import MAX_INPUT_CHARS_PER_WORD
 from cloze.tokenization.tokenizer_files import ADDED_TOKENS_KEY, MAX_WORD_KEY, AddedToken
 from cloze.tokenization.vocabulary import check_vocabulary
@@ -74,23 +74,9 @@ class WordPieceTokenizer(Tokenizer):
         check_vocabulary(tokens, where="vocabulary")
         return cls(tuple(tokens), **settings)
 
-    def special_token(self, role: SpecialRole) -> str:
-        return ROLES[f"{role}_token"]
-
-    @property
-    def unknown_id(self) -> int | None:
-        return self.unk_id
-
-    def may_have_special_tokens(self, text: str) -> bool:
-        return bool(self.added_tokens) or any(token in text for token in SPECIAL_TOKENS)
-
     @property
     def added_words(self) -> list[str]:
         return [token.content for token in self.added_tokens if not token.special]
-
-    @cached_property
-    def is_continuation(self) -> npt.NDArray[np.bool_]:
-        return np.array([token.startswith(CONTINUATION) for token in self.tokens])
 
     def ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """Tokenize many texts at once; words are cached between calls, if no words are added to the vocabulary."""
