@@ -339,25 +339,6 @@ def test_kill_between_two_renames_loses_nothing(tmp_path, out):
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_before_commit_sees_the_finished_directory(tmp_path):
-    existed = []
-
-    def look(directory: Path) -> None:
-        artifacts.verify(directory, kind="checkpoint")
-        existed.append((tmp_path / "out").exists())
-
-    with artifacts.write_directory(tmp_path / "out", kind="checkpoint", before_commit=look) as directory:
-        (directory / "a.txt").write_text("hello")
-    assert existed == [False]
-
-
-def test_write_text_replaces_the_file(tmp_path):
-    for text in ("one\n", "two\n"):
-        file_io.write_text(tmp_path / "x" / "latest", text)
-    assert (tmp_path / "x" / "latest").read_text() == "two\n"
-    assert os.listdir(tmp_path / "x") == ["latest"]
-
-
 def test_errors_are_one_line():
     error = RunError("disk\nfull", where="a/b", remedy="Free some space")
     assert str(error) == "a/b: disk full. Free some space."

@@ -1,5 +1,6 @@
 """Settings as dataclasses, TOML and overrides."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -111,3 +112,22 @@ def test_missing_keys_of_a_table_keep_the_defaults_of_the_outer_class():
     assert config.load(WithOtherDefaults, None, ["inner.rate=2e-5"]).inner == Inner(rate=2e-5, kind="clock")
     with pytest.raises(InputError, match="rate must be positive"):
         config.load(WithOtherDefaults, None, ["inner.rate=-1"])
+
+
+@pytest.mark.parametrize(
+    ("interval", "inside", "outside"),
+    [
+        ("(0, 1)", (0.5,), (0.0, 1.0, math.nan)),
+        ("[0, 1)", (0.0,), (-0.1, 1.0)),
+        ("(0, 1]", (1.0,), (0.0, 1.1)),
+        ("(0, inf]", (math.inf,), (0.0, math.nan)),
+        ("[0, inf)", (0.0,), (-0.1, math.inf)),
+        ("[1, 100]", (1, 100), (0, 101)),
+    ],
+)
+def test_an_interval_has_its_closed_bounds_alone(interval, inside, outside):
+    for number in inside:
+        config.Range(interval).check("rate", number)
+    for number in outside:
+        with pytest.raises(ValueError, match="rate"):
+            config.Range(interval).check("rate", number)

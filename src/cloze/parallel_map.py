@@ -15,7 +15,6 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
-from cloze.arguments import describe
 from cloze.errors import InputError, RunError, handle_data_warnings
 from cloze.optional_dependencies import import_package, require
 from cloze.signatures import Option
@@ -149,12 +148,9 @@ def resolve_workers(workers: AnyWorkers) -> Workers:
 
 
 def num_workers(workers: Workers) -> int:
-    """Return the number of calls that run at once; refuse what is neither a number of processes nor a cluster."""
+    """Return the number of calls that run at once."""
     if isinstance(workers, RayCluster):
         return workers.num_workers
-    if isinstance(workers, bool) or not isinstance(workers, int):
-        remedy = "Give a number of processes, or a cluster"
-        raise InputError(f"workers is {describe(workers)}", remedy=remedy)
     if not 1 <= workers <= _MAX_WORKERS:
         what = f"{workers} is less than 1" if workers < 1 else f"more than {_MAX_WORKERS:,} processes"
         raise InputError(what, where="workers", remedy="Choose the number of cores")

@@ -26,7 +26,6 @@ def test_the_vocabulary_may_be_that_of_a_run(samples: Samples, tmp_path: Path, c
     [
         ("One line of text. And another.\n", "warning: no held-out documents: 1 in total"),
         ("One line of text.\n\nAnother of them.\n", "warning: fewer than 4 documents have two sentences"),
-        ("One.\nTwo.\n\n" * 8 + "And a line of text.\n" * 99, "warning: one document holds 9"),
     ],
 )
 def test_data_sets_that_train_badly_are_warned_of(

@@ -32,7 +32,6 @@ AUDIT = Audit(
     sentence_tokens=LENGTHS,
     document_sentences=LENGTHS,
     document_tokens=LENGTHS,
-    largest_share=0.75,
     drawn=(
         InstanceStats(128, 20, 1000, 500, 2, LENGTHS, MEASURES),
         InstanceStats(512, 77, 300, 300, 2, LENGTHS, MEASURES),
@@ -82,7 +81,6 @@ FIGURES = (
     "7,000",
     "1.0311 tokens per word",
     "[UNK] 0.0250% of the tokens",
-    "75.00% of the tokens, warning",
     "tokens per sentence 12.5 1 2 3 5 9 40 50",
     "places filled 90.00%",
     "predictions a sequence 18.5000 18.5000",

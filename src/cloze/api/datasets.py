@@ -166,27 +166,23 @@ def check_inputs(
 
 
 def _warn_of_dataset(directory: Path, progress: Progress) -> None:
-    """Warn of a data set that training would refuse or learn little from; note what is held out of one document."""
-    from cloze.data.dataset import DOMINANT_DOCUMENT_SHARE, MIN_DOCUMENTS_FOR_PAIRS, Dataset
+    """Warn of a data set that training would refuse; note what is held out of one document."""
+    from cloze.data.dataset import MIN_DOCUMENTS_FOR_PAIRS, Dataset
 
     dataset = Dataset.open(directory, verify=False)
     held_out = dataset.split("validation")
-    remarks = []
     if dataset.info.documents == 1 and len(held_out):
         share = held_out.num_tokens / dataset.info.tokens
         progress.note(f"one document: its end is held out, {share:.0%} of the tokens")
+    if dataset.supports_pairs:
+        return
+    remark = (
+        f"fewer than {MIN_DOCUMENTS_FOR_PAIRS} documents have two sentences, as next-sentence pairs need: train with "
+        "pairs.next_sentence=false. The format paragraphs makes a document of the paragraphs between blank lines"
+    )
     if not len(held_out):
-        remarks.append(
-            f"no held-out documents: {len(dataset.documents):,} in total, two different ones are needed. "
-            "The format lines makes a document of each line"
+        remark = (
+            f"no held-out documents: {len(dataset.documents):,} in total, two different ones are needed. The format "
+            "lines makes a document of each line"
         )
-    elif not dataset.supports_pairs:
-        remarks.append(
-            f"fewer than {MIN_DOCUMENTS_FOR_PAIRS} documents have two sentences, as next-sentence pairs need: train "
-            "with pairs.next_sentence=false. The format paragraphs makes a document of the paragraphs between blank "
-            "lines"
-        )
-    if (share := dataset.documents.largest_share) > DOMINANT_DOCUMENT_SHARE:
-        remarks.append(f"one document holds {share:.0%} of the tokens")
-    for remark in remarks:
-        warnings.warn(DataWarning(remark), stacklevel=3)
+    warnings.warn(DataWarning(remark), stacklevel=3)

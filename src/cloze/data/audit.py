@@ -135,7 +135,6 @@ class Audit:
     sentence_tokens: Distribution
     document_sentences: Distribution
     document_tokens: Distribution
-    largest_share: float
     drawn: tuple[InstanceStats, ...]
     frequent_tokens: tuple[tuple[str, int], ...]
     counts_at_ranks: tuple[tuple[int, int], ...]
@@ -191,7 +190,6 @@ def audit_dataset(dataset: Dataset, config: AuditConfig, *, progress: Progress =
         sentence_tokens=_distribution_of(sentence_tokens),
         document_sentences=_distribution_of(num_sentences),
         document_tokens=_distribution_of(documents.lengths),
-        largest_share=documents.largest_share,
         drawn=drawn,
         frequent_tokens=tuple((tokenizer.tokens[i], int(token_counts[i])) for i in by_count[:_NUM_FREQUENT]),
         counts_at_ranks=tuple((rank, int(ranked[rank - 1])) for rank in _log_bins(len(ranked)).tolist()),

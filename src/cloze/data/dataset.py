@@ -27,8 +27,6 @@ REPORT_FILE = "report.json"
 Split = Literal["train", "validation"]
 MIN_DOCUMENTS_FOR_PAIRS = 4
 """With two sentences or more. Pairs need two documents in either split."""
-DOMINANT_DOCUMENT_SHARE = 0.5
-"""Warn if one document has more than this share of the tokens."""
 _HELD_OUT_WITHOUT_PAIRS = 0.005
 _NUM_DIGESTS = 2**64
 _HELD_OUT_TOKENS = 40_000  # about 300 sequences of 128 tokens
@@ -101,11 +99,6 @@ class Documents:
     def num_tokens(self) -> int:
         """Number of tokens."""
         return int(self.lengths.sum())
-
-    @property
-    def largest_share(self) -> float:
-        """Share of all tokens that the largest document has."""
-        return float(self.lengths.max(initial=0) / max(self.num_tokens, 1))
 
     @property
     def lengths(self) -> Integers:

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from markupsafe import Markup
 
 from cloze.data.audit import Audit, Distribution, InstanceExample, InstanceStats, Token
-from cloze.data.dataset import DOMINANT_DOCUMENT_SHARE
 from cloze.reports.page import Table, format_value, write_page
 from cloze.tables import text_table
 from cloze.tokenization.special_tokens import CONTINUATION
@@ -47,8 +46,6 @@ def _format_table(table: Table) -> str:
 
 def _counts(audit: Audit) -> Table:
     counts = audit.counts
-    dominant = audit.largest_share > DOMINANT_DOCUMENT_SHARE
-    warning = ", warning: training will see little else" if dominant else ""
     rows: list[Sequence[str]] = [
         ["documents", f"{counts.documents:,}", ""],
         ["sentences", f"{counts.sentences:,}", ""],
@@ -57,7 +54,6 @@ def _counts(audit: Audit) -> Table:
         ["fertility", f"{counts.fertility:.4f}", "tokens per word"],
         ["[UNK]", f"{counts.unknown_share:.4%}", "of the tokens"],
         ["vocabulary in use", f"{counts.tokens_in_use:,}", f"of {counts.vocab_size:,} tokens"],
-        ["largest document", f"{audit.largest_share:.2%}", f"of the tokens{warning}"],
     ]
     return Table(["counts", "", ""], rows)
 

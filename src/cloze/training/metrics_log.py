@@ -60,13 +60,12 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            if number < len(lines):
-                raise InputError("not a JSON object", where=f"{path}:{number}") from error
-            break
+        except (ValueError, RecursionError):
+            if number == len(lines):
+                break
+            row = None
         if not (isinstance(row, dict) and isinstance(row.get("step"), int) and "kind" in row):
-            what = "not a row of metrics: kind or step is missing"
-            raise InputError(what, where=f"{path}:{number}")
+            raise InputError("not a row of metrics", where=f"{path}:{number}")
         if row["kind"] == VALIDATION:
             row = {name: math.nan if value is None else value for name, value in row.items()}
         rows.append(row)

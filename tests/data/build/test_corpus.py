@@ -302,15 +302,3 @@ def test_the_slower_of_two_builds_names_the_other(tmp_path, vocabulary, text, at
         build_dataset([text], vocabulary, output, run=BuildRun(progress=progress))
     assert read_summary(output).documents == 40
     assert not (tmp_path / "data.parts").exists()
-
-
-def test_a_replaced_data_set_that_cannot_be_deleted_is_named(tmp_path, vocabulary, text, monkeypatch):
-    output = tmp_path / "data"
-    build_dataset([text], vocabulary, output, BuildConfig(reading=ReadingConfig(limit=20)))
-    monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
-    with pytest.raises(RunError, match=rf"the directory that {output} has replaced cannot be deleted"):
-        build_dataset([text], vocabulary, output, run=BuildRun(overwrite=True))
-    assert read_summary(output).documents == 40
-    monkeypatch.undo()
-    build_dataset([text], vocabulary, output, run=BuildRun(overwrite=True))
-    assert not (tmp_path / "data.parts").exists()

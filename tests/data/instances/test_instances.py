@@ -21,13 +21,6 @@ def draw(documents, tokenizer):
     return make
 
 
-def test_a_segment_is_truncated_at_both_ends(draw, make_documents):
-    alike = make_documents([[list(range(5, 69))]] * 50)  # two tokens more than fit
-    source = draw(documents=alike, pairs=PairsConfig(next_sentence=False))
-    rows = instances_of(source.batch(0, np.arange(50)))
-    assert {original[1] for original, *_ in rows} == {5, 6, 7}
-
-
 def test_the_masking_rate_decreases_over_a_run(draw):
     source = draw(masking=MaskingConfig(initial_masked_lm_prob=0.3))
     positions = np.arange(100)
@@ -68,17 +61,6 @@ def test_take_continues_in_the_next_epoch(draw):
     assert parts[2][1].tolist() == [0, 1, 2]
     assert position == DataPosition(0, 2, 3)
     assert take(source, DataPosition(0, 0, sizes[0] - 1), 1)[1] == DataPosition(0, 1, 0)
-
-
-def test_steps_of_any_size_read_the_same_instances_in_the_same_order(draw):
-    def first(count: int, step: int) -> list[tuple[int, int]]:
-        source, position, seen = draw(), DataPosition(), []
-        while len(seen) < count:
-            parts, position = take(source, position, step)
-            seen += [(epoch, position) for epoch, positions in parts for position in positions.tolist()]
-        return seen[:count]
-
-    assert first(3000, 7) == first(3000, 64)
 
 
 def test_take_from_an_empty_source_is_refused(draw, make_documents):

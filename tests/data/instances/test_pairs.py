@@ -153,8 +153,3 @@ def test_lengths_do_not_reveal_the_label():
     # The same measure sees it at once where a random B is any B.
     any_b = np.where(labels == 1, rng.permutation(b), b)
     assert lengths_tell(np.stack([a, any_b], 1), labels) > 0.6
-
-
-def test_bad_settings():
-    with pytest.raises(ValueError, match="short_seq_prob"):
-        PairsConfig(short_seq_prob=1.5)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from cloze.data.batch import DataPosition, Integers, PretrainingBatch
 from cloze.data.dataset import Documents
 from cloze.data.hashing import mix, uniform
-from cloze.data.instances.masking import MaskingConfig, Targets, adjacent_targets, mask_tokens
+from cloze.data.instances.masking import MaskingConfig, Targets, mask_tokens
 from cloze.data.instances.pairs import EpochPlan, PairsConfig, plan_epoch
 from cloze.errors import InputError
 from cloze.tokenization.tokenizer import Tokenizer
@@ -87,10 +87,6 @@ class DynamicInstances:
     phase: int
     targets: Targets = "masked"
     plans: EpochPlans = field(default_factory=dict)
-    _is_continuation: npt.NDArray[np.bool_] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._is_continuation = self.tokenizer.is_continuation
 
     def plan(self, epoch: int) -> EpochPlan:
         """Return the plan of an epoch, which is kept until a batch of a later epoch or phase is drawn."""
@@ -158,13 +154,15 @@ class DynamicInstances:
                 mix(_MASKS, after=random_B),
                 self.masking.at(progress),
                 max_predictions_per_seq=self.max_predictions_per_seq,
-                is_continuation=self._is_continuation,
+                is_continuation=self.tokenizer.is_continuation,
                 mask_id=self.tokenizer.mask_id,
                 continues_T=continues_T,
             )
         else:
-            masked_T = input_ids_T
-            masked_lm_positions, masked_lm_ids = adjacent_targets(input_ids_T, is_text_T, self.targets)
+            # as Devlin et al. 2019, 5.1; in the same sequence, which begins with [CLS] and ends with [SEP]
+            text_P = np.flatnonzero(is_text_T)
+            masked_T, masked_lm_ids = input_ids_T, input_ids_T[text_P]
+            masked_lm_positions = text_P + (-1 if self.targets == "next" else 1)
         return PretrainingBatch.from_flat(
             masked_T,
             np.repeat(np.tile(np.arange(segments), len(positions)), tokens_BS.ravel()),

@@ -95,7 +95,11 @@ def mask_tokens(
         size_BL = _unpack(_word_sizes(maskable_T, continues_T), is_real_BL)
         is_chosen_BL = _choose_words(size_BL, priority_BL, quota_B)
     else:
-        is_chosen_BL = _choose_tokens(_unpack(maskable_T, is_real_BL), priority_BL, quota_B)
+        maskable_BL = _unpack(maskable_T, is_real_BL)
+        priority_BL = np.where(maskable_BL, priority_BL, _LAST)
+        last_B = np.minimum(quota_B, priority_BL.shape[1]) - 1
+        highest_B = np.take_along_axis(np.sort(priority_BL, axis=1), last_B[:, None], axis=1)
+        is_chosen_BL = (priority_BL <= highest_B) & maskable_BL
 
     sequence_P, position_P = np.nonzero(is_chosen_BL)
     positions_P = cu_seqlens[sequence_P] + position_P
@@ -119,21 +123,6 @@ def hash_positions(
     return mix(position_L, after=mix(keys_B)[:, None])
 
 
-def adjacent_targets(
-    input_ids_T: npt.NDArray[np.int64], is_text_T: npt.NDArray[np.bool_], targets: Literal["next", "previous"]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the predictions of a left-to-right or right-to-left language model.
-
-    Returns:
-        The positions in ascending order [P], before or after each token of the text, which are in the same sequence
-        because it begins with [CLS] and ends with [SEP]; the tokens to predict there [P].
-
-    Source: Devlin et al. 2019, 5.1 ("trained using a standard left-to-right language model").
-    """
-    text_P = np.flatnonzero(is_text_T)
-    return text_P + (-1 if targets == "next" else 1), input_ids_T[text_P]
-
-
 def num_predictions(
     lengths_B: npt.NDArray[np.integer], config: MaskingConfig, max_predictions_per_seq: int | None
 ) -> npt.NDArray[np.int64]:
@@ -152,16 +141,6 @@ def _unpack(values_T: npt.NDArray[Any], is_real_BL: npt.NDArray[np.bool_]) -> np
     values_BL = np.zeros(is_real_BL.shape, values_T.dtype)
     values_BL[is_real_BL] = values_T
     return values_BL
-
-
-def _choose_tokens(
-    maskable_BL: npt.NDArray[np.bool_], priority_BL: npt.NDArray[np.uint64], quota_B: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
-    """Choose the tokens of lowest priority number, up to the quota of each sequence."""
-    priority_BL = np.where(maskable_BL, priority_BL, _LAST)
-    last_B = np.minimum(quota_B, priority_BL.shape[1]) - 1
-    highest_B = np.take_along_axis(np.sort(priority_BL, axis=1), last_B[:, None], axis=1)
-    return (priority_BL <= highest_B) & maskable_BL
 
 
 def _word_sizes(
