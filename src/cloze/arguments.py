@@ -186,14 +186,12 @@ def is_missing(value: object) -> bool:
 def describe(value: object) -> str:
     """Name a value of a wrong kind in a few words.
 
-    >>> describe(None), describe(float("nan")), describe(5), describe({"a": 1}), describe(b"a")
-    ('None', 'nan', '5, an int', 'a dict', 'bytes')
+    >>> describe(None), describe(float("nan")), describe(5), describe({"a": 1})
+    ('None', 'nan', '5, an int', 'a dict')
     """
     kind = type(value).__name__
     if is_missing(value):
-        return {"NAType": "NA", "NaTType": "NaT", "NoneType": "None"}.get(kind, "nan")
-    if isinstance(value, (bytes, bytearray)):
-        return "bytes"
+        return str(value)
     article = "an" if kind[:1].lower() in "aeio" else "a"
     if isinstance(value, (Number, str)):
         shown = repr(value) if isinstance(value, str) else str(value)

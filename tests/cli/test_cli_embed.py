@@ -71,7 +71,7 @@ def test_tables_stdin_and_flags(
     rows = np.load(output)
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), np.ones(40), atol=1e-5)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"It was\nnight\n")))
-    cloze(f"embed -m {samples.run} - -o {output} --overwrite --layer -1 --pooling max --quiet")
+    cloze(f"embed -m {samples.run} - -o {output} --overwrite --layers=-1 --pooling max --quiet")
     expected = embedder(samples, pooling="max")(["It was", "night"])
     np.testing.assert_allclose(np.load(output), expected, atol=1e-5)
     printed = cloze(f"embed -m {samples.run} {samples.text} -o {tmp_path}/more.parquet")
@@ -134,7 +134,7 @@ CASES = {
         "embed -m {run} {tmp}/none.txt -o {out}.npy", "none.txt: contains no text", write("none.txt", b"")
     ),
     "no such layer": Case(
-        EMBED + "--layer 2", "layers: no layer 2: there are 1 to 1, and -1 to -1 from the last"
+        EMBED + "--layers 2", "layers: no layer 2: there are 1 to 1, and -1 to -1 from the last"
     ),
     "a range from both sides": Case(EMBED + "--layers 0,1:-1", "--layers: '0,1:-1' names no layers"),
     "words in .npy": Case(

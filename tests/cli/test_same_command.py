@@ -101,10 +101,6 @@ def test_the_task_is_that_of_the_model(samples: Samples, tmp_path: Path, cloze: 
             "{table}: names a file, beside other inputs. One file is read at a time",
         ),
         ("predict tagging {table} -m {classifier}", "a model for the task 'classification', not 'tagging'"),
-        (
-            "finetune -m {run} -d {table} -o {out} --resume",
-            "no task is named. Name one, as in cloze finetune",
-        ),
         ("finetune -m {run} -d {table} -o {out}", "no task is named. Name one, as in cloze finetune classif"),
     ],
 )

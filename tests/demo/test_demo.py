@@ -11,7 +11,7 @@ from cloze.cli import load_verb, main
 from cloze.config import read_toml
 from cloze.data.reading.formats import read_rows
 from cloze.demo.novels import NOVELISTS, read_chapters, split_passages
-from cloze.demo.pipeline import MASKED_TEXTS, DemoSize, run_demo, run_stages
+from cloze.demo.pipeline import MASKED_TEXTS, PAIRS, DemoSize, run_demo, run_stages
 from cloze.errors import InputError
 from cloze.progress import Progress
 
@@ -49,12 +49,12 @@ def test_the_demo_runs_all_stages_and_opens_no_connection(
     result = run_stages(output, SMALL, workers=1, progress=Progress())
     progress = capsys.readouterr().err
     assert connections == []
-    assert [(answer.question, answer.model) for answer in result.masks] == [
-        (text, model) for text in MASKED_TEXTS for model in ("this encoder", "cloze-mini")
-    ]
-    assert all(len(answer.answers) == 5 for answer in result.masks)
-    assert all(0 <= probability <= 1 for *_, probability in result.next_sentences)
-    assert [answer.truth for answer in result.novelists] == [novelist.name for novelist in NOVELISTS]
+    lines = result.text.splitlines()
+    for model in ("this encoder", "cloze-mini"):
+        answers = [line.split() for line in lines if line.startswith(f"    {model:<12}  ")]
+        assert [len(words) - len(model.split()) for words in answers] == [2 * 5] * len(MASKED_TEXTS)
+    assert len(re.findall(r"    this encoder [01]\.\d\d  cloze-mini [01]\.\d\d\n", result.text)) == len(PAIRS)
+    assert re.findall(r"\(correct: (\w+)\)", result.text) == [novelist.name for novelist in NOVELISTS]
     assert 0 <= result.scores["accuracy"] <= 1
     assert result.scores["majority_accuracy"] == pytest.approx(1 / 6)
     assert all(path.read_text("utf-8").startswith("<!DOCTYPE html>") for path in result.reports)

@@ -13,7 +13,7 @@ from cloze.arguments import check_paths
 from cloze.errors import InputError
 from cloze.options import CsvSafe, Device, ModelPrecision, Overwrite, RowOptions, ShowProgress
 from cloze.parallel_map import AnyWorkers, WorkerPlacement, resolve_workers
-from cloze.progress import Progress, resolve_progress
+from cloze.progress import resolve_progress
 from cloze.signatures import checks_arguments
 from cloze.tables import format_count
 
@@ -96,7 +96,7 @@ def predict_file(
         check_explainable(predictor)
         from cloze.reports import explanation_page
     limit = top_k_limiter(configured.answer, top_k)
-    source = _open_inputs(configured, file, texts, shown)
+    source = _open_inputs(configured, file, texts)
     examples, total = read_ahead(configured.read(source, labeled=False, keeps_others=True), source)
     examples, read = tee(examples)
     cells = (others for _, others in read)
@@ -172,14 +172,12 @@ def find_inputs(
     return task, "", texts
 
 
-def _open_inputs(task: "Task", file: str, texts: Sequence[str], progress: Progress) -> "Data":
+def _open_inputs(task: "Task", file: str, texts: Sequence[str]) -> "Data":
     """Return a file, or texts as the rows of a task."""
     from cloze.remote_files import to_path_or_url
     from cloze.tasks.data import read_memory
 
     if not texts:
-        if re.search(r"\s", file):
-            progress.note(f"{file!r} names a file, which is read; a text of this name goes to stdin")
         return to_path_or_url(file)
     names = [
         column.names[0]

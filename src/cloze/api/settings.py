@@ -43,7 +43,7 @@ from cloze.tasks.data import find_files, read_memory
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import Task
 from cloze.training.optimizer import parse_duration
-from cloze.training.run_directory import changed_settings, is_run, run_settings_file
+from cloze.training.run_directory import changed_settings, run_settings_file
 
 _REQUIRED = {
     "model": "Give cloze-mini, a checkpoint, a run or hf://org/name",
@@ -80,8 +80,7 @@ def finetuning_layers(task: str | Task | None, output: str | Path | None, option
     run, config = Path(output or ""), options.get("config")
     recipe, source = _read_recipe(config, "finetuning")
     name = task.name if isinstance(task, Task) else task or recipe.get("task")
-    is_new = bool(recipe) or not (options.get("train") is None and options.get("model") is None)
-    if name is None and options.get("resume") and (is_run(run) or not is_new):
+    if name is None and options.get("resume"):
         name = read_toml(run_settings_file(run, verb="finetune")).get("task")
     if not isinstance(name, str):
         remedy = "Name one, as in cloze finetune classification; cloze tasks lists them"

@@ -21,7 +21,6 @@ from cloze.text_encoding import escape_controls
 SHORT_FLAGS = {
     "config": "-c",
     "data": "-d",
-    "layers": "--layer",
     "model": "-m",
     "output": "-o",
     "top_k": "-k",

@@ -45,9 +45,7 @@ def _show_plan(plan: "RunPlan") -> Shown:
 
 @verb("demo", "run_demo")
 def _show_demo(result: "DemoResult") -> Shown:
-    from cloze.demo.pipeline import format_result
-
-    return asdict(result) | {"reports": [str(path) for path in result.reports]}, format_result(result)
+    return asdict(result) | {"reports": [str(path) for path in result.reports]}, result.text
 
 
 @verb(

@@ -8,10 +8,9 @@ seeds, device and number format are fixed: a slow or busy machine takes longer a
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,28 +59,15 @@ class DemoSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A question, a model, and its answers with their probabilities, most probable first."""
-
-    question: str
-    model: str
-    answers: tuple[tuple[str, float], ...]
-    truth: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class DemoResult:
-    """Answers, metrics and reports of the demo."""
+    """Metrics, answers and reports of the demo."""
 
-    masks: tuple[Answer, ...]
-    """For each masked text, by the new encoder and by cloze-mini."""
-    next_sentences: tuple[tuple[str, str, str, float], ...]
-    """A, B, the model, and the probability that B follows A."""
-    novelists: tuple[Answer, ...]
     pretraining: dict[str, float]
     """Metrics on held-out documents."""
     scores: dict[str, float]
     """Scores of the classifier on the test novels."""
+    text: str
+    """The answers of both encoders and of the classifier, and what the metrics mean."""
     reports: tuple[Path, ...]
 
 
@@ -118,10 +104,7 @@ def run_stages(output: Path, size: DemoSize, *, workers: AnyWorkers, progress: P
     from cloze.api.finetuning import finetune
     from cloze.api.pretraining import pretrain
     from cloze.api.vocabularies import train_vocabulary
-    from cloze.inference.pretrained_heads import FillMask, NextSentence
-    from cloze.inference.text_predictors import TextClassifier
     from cloze.reports.run_report import write_report
-    from cloze.tasks.texts import LabeledText
 
     names = ("text", "vocabulary", "corpus", "pretrained", "novelist")
     text, vocabulary, corpus, encoder, classifier = (output / name for name in names)
@@ -176,72 +159,48 @@ def run_stages(output: Path, size: DemoSize, *, workers: AnyWorkers, progress: P
         _show_command(progress, "fill", "-m", model, MASKED_TEXTS[0])
     _show_command(progress, "next", "-m", BUNDLED_MODEL, *PAIRS[0])
     _show_command(progress, "predict", "classification", "-m", classifier, test)
+    reports = (write_report(encoder), write_report(classifier))
+    masked, unigram = (f"{metrics[f'masked_lm_{name}']:.2f}" for name in ("loss", "unigram_loss"))
+    conclusions = (
+        f"The encoder trained here names {metrics['masked_lm_accuracy']:.1%} of the masked tokens of held-out chapters"
+        f", with a loss of {masked} nats (word frequencies alone: {unigram}). Two minutes teach it common words and "
+        "phrases, but not what a text means. cloze-mini has read a billion tokens.",
+        f"The classifier names the author of {scores['accuracy']:.1%} of the passages, which are from novels that "
+        f"it was not trained on (always the same author: {scores['majority_accuracy']:.1%}).",
+    )
+    filled = (textwrap.fill(conclusion, _MAX_WIDTH) for conclusion in conclusions)
+    lines = [*_answers(encoder, classifier, size), "", *filled, "", *(f"Report: {path}" for path in reports)]
+    return DemoResult(metrics, scores, "\n".join(lines), reports)
+
+
+def _answers(encoder: Path, classifier: Path, size: DemoSize) -> Iterator[str]:
+    """Ask the new encoder, cloze-mini and the classifier; yield questions and answers as lines."""
+    from cloze.inference.pretrained_heads import FillMask, NextSentence
+    from cloze.inference.text_predictors import TextClassifier
+    from cloze.tasks.texts import LabeledText
+
     models = {"this encoder": encoder, BUNDLED_MODEL: Path(BUNDLED_MODEL)}
     fill_masks = {name: FillMask.load(model, device=_DEVICE) for name, model in models.items()}
+    yield from ("", "Masked tokens, by the encoder trained here and by cloze-mini:")
+    for text in MASKED_TEXTS:
+        yield f"  {text}"
+        for name, fill_mask in fill_masks.items():
+            [mask] = fill_mask(text, top_k=5)
+            yield f"    {name:<12}  " + "  ".join(f"{c.token} {c.probability:.2f}" for c in mask)
     next_sentence = {name: NextSentence.load(model, device=_DEVICE) for name, model in models.items()}
+    yield from ("", "Probability that the second sentence follows the first:")
+    for pair in PAIRS:
+        yield from (f"  {sentence}" for sentence in pair)
+        yield "    " + "  ".join(
+            f"{name} {predict(*pair).probability:.2f}" for name, predict in next_sentence.items()
+        )
     passages = [_passages(novelist.test_novel, 3, size)[1] for novelist in NOVELISTS]
     predictions, _ = TextClassifier.load(classifier, device=_DEVICE).predict(list(map(LabeledText, passages)))
-    return DemoResult(
-        masks=tuple(
-            Answer(text, name, tuple((candidate.token, candidate.probability) for candidate in candidates))
-            for text in MASKED_TEXTS
-            for name, fill_mask in fill_masks.items()
-            for candidates in fill_mask(text, top_k=5)
-        ),
-        next_sentences=tuple(
-            (a, b, name, predict(a, b).probability)
-            for a, b in PAIRS
-            for name, predict in next_sentence.items()
-        ),
-        novelists=tuple(
-            Answer(
-                text, BUNDLED_MODEL, tuple(Counter(prediction.probabilities).most_common(2)), novelist.name
-            )
-            for novelist, text, prediction in zip(NOVELISTS, passages, predictions, strict=True)
-        ),
-        pretraining=metrics,
-        scores=scores,
-        reports=(write_report(encoder), write_report(classifier)),
-    )
-
-
-def format_result(result: DemoResult) -> str:
-    """Return the answers and metrics as text."""
-    metrics, scores = result.pretraining, result.scores
-    lines = ["", "Masked tokens, by the encoder trained here and by cloze-mini:"]
-    for question, answers in groupby(result.masks, key=lambda answer: answer.question):
-        lines.append(f"  {question}")
-        for answer in answers:
-            guesses = "  ".join(f"{token} {probability:.2f}" for token, probability in answer.answers)
-            lines.append(f"    {answer.model:<12}  {guesses}")
-    lines += ["", "Probability that the second sentence follows the first:"]
-    for (first, second), predictions in groupby(result.next_sentences, key=lambda row: row[:2]):
-        lines += [f"  {first}", f"  {second}"]
-        lines.append(
-            "    " + "  ".join(f"{model} {probability:.2f}" for *_, model, probability in predictions)
-        )
-    lines += ["", "Author of a passage from the middle of each test novel, by the classifier:"]
-    for answer in result.novelists:
-        guesses = ", ".join(f"{name} {probability:.2f}" for name, probability in answer.answers)
-        lines += [f"  {answer.question[: _MAX_WIDTH - 5]} …", f"    {guesses} (correct: {answer.truth})"]
-    lines += [
-        "",
-        textwrap.fill(
-            f"The encoder trained here names {metrics['masked_lm_accuracy']:.1%} of the masked tokens of held-out "
-            f"chapters, with a loss of {metrics['masked_lm_loss']:.2f} nats (word frequencies alone: "
-            f"{metrics['masked_lm_unigram_loss']:.2f}). Two minutes teach it common words and phrases, but not what "
-            "a text means. cloze-mini has read a billion tokens.",
-            _MAX_WIDTH,
-        ),
-        textwrap.fill(
-            f"The classifier names the author of {scores['accuracy']:.1%} of the passages, which are from novels that "
-            f"it was not trained on (always the same author: {scores['majority_accuracy']:.1%}).",
-            _MAX_WIDTH,
-        ),
-        "",
-        *(f"Report: {path}" for path in result.reports),
-    ]
-    return "\n".join(lines)
+    yield from ("", "Author of a passage from the middle of each test novel, by the classifier:")
+    for novelist, passage, prediction in zip(NOVELISTS, passages, predictions, strict=True):
+        best = Counter(prediction.probabilities).most_common(2)
+        guesses = ", ".join(f"{name} {probability:.2f}" for name, probability in best)
+        yield from (f"  {passage[: _MAX_WIDTH - 5]} …", f"    {guesses} (correct: {novelist.name})")
 
 
 def _write_texts(text: Path, train: Path, test: Path, size: DemoSize) -> None:

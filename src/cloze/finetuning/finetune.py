@@ -233,7 +233,7 @@ def _run_trials(
             best = context.run_on_rank_zero(partial(finish, trial))
             bar.advance(1)
             bar.show(best=best)
-    return context.run_on_rank_zero(lambda: _summarize(prepared, metric, trials, results, run))
+    return context.run_on_rank_zero(lambda: _summarize(prepared, trials, results, run))
 
 
 def _run_trial(
@@ -271,9 +271,10 @@ def _prepare_in_worker(run: Path, device: str) -> PreparedData:
 
 
 def _summarize(
-    prepared: PreparedData, metric: str, trials: Sequence[_Trial], results: Results, run: Path
+    prepared: PreparedData, trials: Sequence[_Trial], results: Results, run: Path
 ) -> dict[str, Any]:
     """Write `trials.json`, `scores.json` and the links of the whole directory; return the summary."""
+    metric = prepared.metric
     best = _best(trials, results, metric)
     settings: list[dict[str, Any]] = []
     for name, group in groupby(trials, key=attrgetter("setting")):
