@@ -41,9 +41,7 @@ def attention(
 ) -> Tensor:
     """Attend within each sequence of a packed batch; return the context, softmax(Q K' / sqrt(H)) V, [T, N, H].
 
-    Args:
-        dropout_prob: probability that an attention weight is dropped; 0 outside of training.
-        biases: for each length group, [N, L, L] to add to the scores of its sequences.
+    Shapes: biases, added to the scores, [N, L, L] for each length group.
 
     Source: Devlin et al. 2019, 3; Vaswani et al. 2017, 3.2.1; google-research/bert modeling.py:558 @eedf571.
     """
@@ -159,11 +157,7 @@ def local_attention(
     *,
     half_window: int,
 ) -> Tensor:
-    """Attend within a window around each token; return the context [T, N, H].
-
-    Args:
-        half_window: tokens on each side to which a token attends, at least 1.
-        dropout_prob: probability that an attention weight is dropped; 0 outside of training.
+    """Attend to `half_window` tokens on each side of each token, at least 1; return the context [T, N, H].
 
     Source: Beltagy et al. 2020, "Longformer", 3.1; Warner et al. 2024, "ModernBERT", 2.1.2.
     """

@@ -74,7 +74,6 @@ def pack_padded(
     Shapes: input_ids, attention_mask, token_type_ids [B, L].
 
     Args:
-        attention_mask: bool, True = real, or integers, 1 = real; None treats every column as real.
         counts_padding: whether a token's position is its column, or counted among the real tokens of its row.
     """
     if input_ids.dim() != 2 or input_ids.is_floating_point() or not input_ids.numel():

@@ -61,7 +61,6 @@ def save_model(
     """Write the files of a model into a directory, which `artifacts.write_directory(..., kind=KIND)` yields.
 
     Args:
-        model: its attribute `architecture`, or else its class name, is written to config.json.
         problem_type: the name in transformers for the meaning of a classifier's logits.
         activation: of the logit of a regression, for sentence-transformers.
         max_length: maximum number of tokens of a text; by default the model's number of positions.

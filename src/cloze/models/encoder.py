@@ -158,10 +158,8 @@ class Encoder(nn.Module):
         Shapes: input_ids, attention_mask, token_type_ids of a padded batch [B, L]; its outputs are 0 at the padding.
 
         Args:
-            input_ids: a `PackedBatch` of tensors, and nothing else; or the ids of a padded batch.
             attention_mask: bool, True = real, or integers, 1 = real.
             token_type_ids: 0 for segment A, 1 for B.
-            output_hidden_states: also return the embeddings and the output of every layer.
         """
         if isinstance(input_ids, PackedBatch):
             if attention_mask is not None or token_type_ids is not None:

@@ -196,13 +196,7 @@ def num_concurrent_batches(num_tokens: int) -> int:
 def map_concurrently(
     function: Callable[[Item], Result], items: Iterable[Item], concurrency: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield each item and its result, in order.
-
-    Args:
-        function: called in several threads; each has an equal share of the threads of operations.
-        items: read one at a time, `concurrency` items ahead of the results.
-        concurrency: 1 calls the function in this thread.
-    """
+    """Yield each item and its result, in order; each of several threads has an equal share of those of operations."""
     if concurrency == 1:
         yield from ((item, function(item)) for item in items)
         return

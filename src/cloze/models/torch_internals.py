@@ -39,11 +39,7 @@ def flash_attention(
     """Return softmax(Q K' / sqrt(H)) V within each sequence of a packed batch, [T, N, H]; on CUDA, in 16 bits.
 
     The public `torch.nn.attention.varlen` calls the same kernel, without its dropout, and imports torch's compiler.
-
-    Args:
-        query_TNH: H is a multiple of 8, up to 256; so are the others.
-        cu_seqlens: int32, where each sequence starts, and T.
-        is_causal: attend to each token itself and those to its left alone.
+    H is a multiple of 8, up to 256.
     """
     context_TNH: Tensor
     context_TNH, *_ = torch.ops.aten._flash_attention_forward(

@@ -44,12 +44,7 @@ _MODELS_WITH_OTHER_CLASSES = ("modernbert",)
 
 
 def read_class(directory: Path, config: Mapping[str, Any], model: Mapping[str, Any]) -> str | None:
-    """Return the class that transformers chooses, without "Fast", or None; refuse an unknown one.
-
-    Args:
-        config: tokenizer_config.json.
-        model: config.json.
-    """
+    """Return the class that transformers chooses by both files, without "Fast", or None; refuse an unknown one."""
     of_model = _OF_MODELS.get(str(model.get("model_type")))
     where = directory / TOKENIZER_CONFIG_FILE
     name = config.get("tokenizer_class")

@@ -101,12 +101,10 @@ def _split_words(text: Bytes, *, split_chinese: bool) -> tuple[Integers, Integer
 
 
 class WordCache:
-    """Remembers the ids of all words, up to a bound; then it is cleared.
+    """Remembers the ids of all words, up to a bound of words or characters; then it is cleared.
 
     Args:
-        backend: a tokenizer without special tokens, whose normalizer cleans text as BERT's does.
         max_words: distinct words to remember; a million take about 600 MB.
-        max_characters: their characters, for text without spaces.
     """
 
     def __init__(

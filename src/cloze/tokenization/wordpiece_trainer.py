@@ -42,9 +42,7 @@ def count_words(
     Counter({'ou': 2, '?': 2, 'est': 1, '-': 1, 'il': 1})
 
     Args:
-        lines: the text, in parts that end at white space.
         max_word_chars: longer words, which the tokenizer maps to [UNK], are counted together as "[UNK]".
-        max_distinct: distinct unnormalized words to hold in memory.
         observe: called with the distinct words before normalization, and their counts.
     """
     normalizer = normalizers.BertNormalizer(
@@ -212,11 +210,8 @@ def _tokenize(words: Words, trie: Trie, is_token: Bools) -> Bools:
 def learn_tokens(words: Words, alphabet: Sequence[int], number: int, bar: Bar) -> list[str]:
     """Return tokens besides the alphabet, by binary search for the threshold that gives `number`, most frequent first.
 
-    They are fewer if the text has not enough that occur twice.
-
-    Args:
-        words: a word of several characters has only characters of the alphabet.
-        alphabet: code points that are tokens anyway, with and without ##, and do not count here.
+    They are fewer if the text has not enough that occur twice. The code points of the alphabet are tokens anyway, with
+    and without ##, and the only characters of words of several characters.
     """
     # Substrings below the threshold cannot become tokens, so a trie with a high minimum is tried first.
     minimum = max(MIN_COUNT, int(words.weights[words.starts].sum()) // 1_000_000)
