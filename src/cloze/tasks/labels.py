@@ -109,8 +109,6 @@ def check_weights(
         return
     if len(weights) != len(labels):
         raise ValueError(f"{len(weights)} {name} for {len(labels)} labels: give both, in one order")
-    if not any(numbers):
-        raise ValueError(f"{name} are all 0: nothing would be learned")
 
 
 def order_weights(

@@ -43,7 +43,6 @@ from cloze.tasks.tag_predictions import (
     PredictedEntity,
     TagPrediction,
     are_columns,
-    fit_to_words,
     read_columns,
 )
 from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, Scores, SummedLoss, TaskBatch, Tensor
@@ -65,7 +64,7 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
     metrics: ClassVar[tuple[str, ...]] = ("f1", "precision", "recall", "tag_accuracy")
     weight_settings: ClassVar[tuple[str, ...]] = ("labels",)
     head_name = "BertForTokenClassification"
-    keys: ClassVar[tuple[str, ...]] = ("sentences", "entities")
+    keys: ClassVar[tuple[str, ...]] = ("sentences",)
 
     labels: tuple[str, ...] = ()
     """In the order of the classes; by default O, and B and I of each type in the training data."""
@@ -329,20 +328,21 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
         sentences = values["sentences"]
         tags = tuple(tuple(str(tag) for tag in sentence["tags"]) for sentence in sentences)
         probabilities = tuple(tuple(sentence.get("probabilities", ())) for sentence in sentences)
-        spans = []
-        for entity in values.get("entities", ()):
-            start, end, type_ = entity["start"], entity["end"], entity["type"]
-            if not (type(start) is type(end) is int and isinstance(type_, str)):
-                raise TypeError(f"start and end of an entity are integers, its type a text: {entity}")
-            spans.append((start, end, type_))
-        return TagPrediction(tags, probabilities, tuple(spans))
+        return TagPrediction(tags, probabilities)
 
     def read_answers(self, source: Data, examples: TaggedTexts) -> list[TagPrediction]:
         opened = open_predictions(source, self.keys)
         if are_columns(opened):
             return read_columns(opened, examples)
-        pairs = zip(examples, self.answers_of(opened, examples), strict=True)
-        return [fit_to_words(example, answer, self.scheme, source) for example, answer in pairs]
+        answers = self.answers_of(opened, examples)
+        for example, answer in zip(examples, answers, strict=True):
+            words, tagged = [len(s.words) for s in example.sentences], list(map(len, answer.tags))
+            if words != tagged:
+                place = example.sentences[0].where(0) if words else "the text"
+                what = f"tags for {tagged} words a sentence, {place} has {words}"
+                remedy = "Give the same words; spans that cut one are scored with the model: cloze evaluate"
+                raise InputError(what, where=source, remedy=remedy)
+        return answers
 
 
 def _sentences(examples: TaggedTexts) -> Iterator[Sentence]:
