@@ -259,10 +259,6 @@ def test_every_call_names_the_position_of_a_wrong_item(loaded: Loaded, name: str
         with pytest.raises(cloze.InputError) as caught:
             call(loaded, iter(["a", item]))
         assert str(caught.value).startswith(f"{argument}[1] is {describe(item)}. ")
-    for item in NO_TEXT:
-        with pytest.raises(cloze.InputError) as caught:
-            check_texts(("a", "b", item))
-        assert str(caught.value).startswith(f"texts[2] is {describe(item)}. ")
 
 
 def test_every_ordered_collection_is_read_alike() -> None:

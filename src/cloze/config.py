@@ -374,9 +374,8 @@ def differences(one: Any, other: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Yield the values of nested dictionaries and dataclasses by dotted key."""
+    """Yield the values of nested dictionaries by dotted key."""
     for key, value in table.items():
-        value = to_dict(value) if dataclasses.is_dataclass(value) else value
         if isinstance(value, Mapping):
             yield from flatten(value, f"{prefix}{key}.")
         else:

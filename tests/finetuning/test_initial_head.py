@@ -1,6 +1,5 @@
 """Fine-tuning from a fine-tuned model: its head is trained further, or a new one is announced."""
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 import torch
 
 from cloze import artifacts
-from cloze.config import read_dict
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.config import DistillationConfig, FinetuneConfig
 from cloze.finetuning.initial_head import load_trained_head
@@ -23,7 +21,7 @@ from cloze.models.heads import (
 )
 from cloze.models.torch_engine import TorchEngine
 from cloze.progress import Progress
-from cloze.tasks.config import save_finetuned, with_settings
+from cloze.tasks.config import save_finetuned
 from cloze.tasks.predict import featurize, predict
 from cloze.tasks.task import Task
 from cloze.tokenization.tokenizer import Tokenizer
@@ -142,18 +140,6 @@ def test_new_run_says_which_head_it_starts_from(save, config, capsys):
     Path(maybe).write_text(Path(config.train).read_text().replace("yes", "maybe"))
     with pytest.warns(DataWarning, match="new: the model has the classes yes, no, the data have maybe, no$"):
         assert not torch.equal(start(replace(config, train=maybe)), old)
-
-
-@pytest.mark.parametrize("name", ["classification", "multi-label", "tagging"])
-def test_head_with_more_classes_is_kept_as_the_reason_says(name, save, tmp_path):
-    task, examples = _fitted(name, tmp_path)
-    more = (*task.answer.labels, "B-MORE")
-    directory = save(task.with_settings({"labels": more}))
-    with pytest.raises(InputError, match="the model has the classes") as raised:
-        load_trained_head(task, directory)
-    (setting,) = re.findall("`(.*)` trains it further", str(raised.value))
-    named = with_settings(task_of(name, **CASES[name].settings), read_dict(overrides=[setting])).fit(examples)
-    assert len(load_trained_head(named, directory)["classifier.bias"]) == len(more)
 
 
 HEAD = {"classifier.weight", "classifier.bias"}

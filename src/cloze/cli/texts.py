@@ -30,7 +30,9 @@ def _show_preview(preview: "InputPreview") -> Shown:
         lines.append("no text in the input")
     else:
         lines.append(f"first document, at {document.where}, {len(document.lines):,} {document.kind}:")
-        lines += [f"    {_shorten(line)}" for line in document.lines[:_PREVIEW_LINES]]
+        for line in (line.replace("\n", " ") for line in document.lines[:_PREVIEW_LINES]):
+            cut = line if len(line) <= _PREVIEW_CHARACTERS else f"{line[:_PREVIEW_CHARACTERS]} …"
+            lines.append(f"    {cut}")
     return {**result, "first_document": document and asdict(document)}, "\n".join(lines)
 
 
@@ -39,11 +41,6 @@ def _show_check(summary: "InputSummary") -> Shown:
     counts = ", ".join(format_count(getattr(summary, f"{name}s"), name) for name in names)
     lines = [*summary.cleaning.describe(), f"all input is readable: {counts}"]
     return asdict(summary), "\n".join(lines)
-
-
-def _shorten(line: str) -> str:
-    line = line.replace("\n", " ")
-    return line if len(line) <= _PREVIEW_CHARACTERS else f"{line[:_PREVIEW_CHARACTERS]} …"
 
 
 PREVIEWS: dict[str, tuple[str, Show]] = {

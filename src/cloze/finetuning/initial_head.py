@@ -1,6 +1,5 @@
 """The head of the checkpoint that fine-tuning starts from, which is trained further if it gives the same answers."""
 
-import json
 from pathlib import Path
 
 import torch
@@ -17,7 +16,7 @@ from cloze.models.heads import (
     BertForNextSentencePrediction,
     BertForPreTraining,
 )
-from cloze.suggestions import MAX_LISTED, list_names
+from cloze.suggestions import list_names
 from cloze.tasks.config import load_task
 from cloze.tasks.task import Task
 
@@ -75,9 +74,7 @@ def _check_same_answers(task: Task, trained: Task) -> None:
     if type(task.answer).loss is not type(trained.answer).loss or is_other_task:
         raise InputError(f"the model was trained for the task {trained.name}")
     if set(names) != set(known):
-        what = f"the model has the classes {list_names(known)}, the data have {list_names(names)}"
-        keep = f"`{task.name}.labels={json.dumps(known, ensure_ascii=False)}` trains it further"
-        raise InputError(what, remedy=keep if set(names) < set(known) and len(known) <= MAX_LISTED else None)
+        raise InputError(f"the model has the classes {list_names(known)}, the data have {list_names(names)}")
     settings, of_model = task.settings, trained.settings
     is_linear = settings.get("activation") == of_model.get("activation") == "identity"
     convertible = _CONVERTIBLE | (_SCALE if is_linear else set())

@@ -233,8 +233,7 @@ def _load_initial_head(
     except InputError as error:
         if context.is_rank_zero:
             which = "the head is new" if task.answer.has_head else "its head is left out"
-            what = ". ".join(filter(None, (error.what, error.remedy)))
-            warnings.warn(DataWarning(f"{name}: {which}: {what}"), stacklevel=2)
+            warnings.warn(DataWarning(f"{name}: {which}: {error.what}"), stacklevel=2)
         return {}
     if head:
         progress.note(f"{name}: {'the head is new' if is_student else 'its head is trained further'}")

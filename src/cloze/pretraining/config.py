@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from cloze.choices import AttendsTo
-from cloze.config import MOVABLE, Changeable, Range, Settings, flatten
+from cloze.config import MOVABLE, Changeable, Range, Settings, flatten, to_dict
 from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
@@ -178,7 +178,7 @@ def check_model_of_init(recipe: Mapping[str, Any], explicit: Mapping[str, Any]) 
         return
     fixed = {key for key, _ in flatten(explicit)}
     if "init" in recipe and "data_sha256" not in recipe:  # run.toml has the encoder of the checkpoint
-        usual = dict(flatten({"model": ModelConfig()}))  # which --print-config prints
+        usual = dict(flatten({"model": to_dict(ModelConfig())}))  # which --print-config prints
         fixed |= {key for key, value in flatten(recipe) if value != usual.get(key)}
     if fixed := {key for key in fixed if key.startswith("model.")} - {*MODEL_OVERRIDES_WITH_INIT}:
         raise InputError("init takes it from the checkpoint", where=min(fixed), remedy="Leave it out")
