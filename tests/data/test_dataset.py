@@ -9,7 +9,7 @@ import pytest
 
 from cloze import artifacts
 from cloze.data.dataset import Dataset, DatasetInfo, Documents, dataset_fingerprint, split_documents
-from cloze.data.shards import shard_name, write_shard
+from cloze.data.shards import write_shard
 from cloze.errors import InputError
 from corpora import rows_of, shard_of
 from helpers import flip_bit
@@ -33,7 +33,7 @@ def write(path: Path, shards: list, *, vocab_size: int = 20, held_out_below: int
     with artifacts.write_directory(path, kind="dataset") as directory:
         for number, shard in enumerate(shards):
             written = shard_of(shard, map(text_digest, shard))
-            write_shard(directory / shard_name(number), written, vocab_size=vocab_size)
+            write_shard(directory / f"documents-{number:05}.arrow", written, vocab_size=vocab_size)
         written = Documents.from_shards(sorted(directory.glob("*.arrow")))
         info.write(directory, split_documents(written, info, "train").token_counts(vocab_size))
     return path

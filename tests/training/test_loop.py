@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -271,24 +270,6 @@ def test_a_state_of_another_version_is_refused(tmp_path):
         (tmp_path / STATE_FILE).write_text(json.dumps(values))
         with pytest.raises(InputError, match="the state of another version of cloze"):
             read_state(tmp_path)
-
-
-def test_a_stop_waits_until_no_data_are_drawn(tmp_path):
-    class Slow(NotedBatches):
-        num_made = 0
-
-        def step_data(self, *place: Any) -> StepData[int]:
-            data = super().step_data(*place)
-            time.sleep(0.5 * (self.drawn[-1] == 6))
-            self.num_made += 1
-            return data
-
-    objective, batches = LineObjective(), Slow()
-    objective.at_batch = lambda batch: os.kill(os.getpid(), signal.SIGTERM) if batch == 16 else None
-    with pytest.raises(Interrupted):
-        _train(tmp_path, objective, batches=lambda: batches)
-    assert len(batches.drawn) == batches.num_made == 7
-    assert not _threads_of_data()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -98,10 +98,5 @@ def join_offsets(parts: Sequence[Offsets]) -> Integers:
     return joined
 
 
-def shard_name(number: int) -> str:
-    """Return the file name of a shard."""
-    return f"documents-{number:05}.arrow"
-
-
 def _int32(values: Offsets) -> Any:
     return pa.array(values, pa.int32())

@@ -150,7 +150,6 @@ def test_inputs_and_output_may_not_contain_each_other(tmp_path, monkeypatch, giv
             check_output_is_not_read(Path("texts/deep/out"), [name])
     inputs = [given, "-", "s3://texts/deep", "texts/nowhere"]
     check_output_is_not_read(Path("texts-2"), inputs)
-    check_output_is_not_read(Path("texts/.cache/out"), ["texts"])
     check_output_is_not_read(Path("texts/deep/out/a/b"), ["texts/deep/out/a"])  # a file: nothing can be in it
 
 
@@ -229,11 +228,9 @@ def test_a_directory_without_parts_is_removed(tmp_path, texts, capsys):
     assert capsys.readouterr().err == f"{directory} keeps 1 finished part; the build resumes when run again\n"
     with pytest.raises(KeyboardInterrupt), keep_finished_parts(tmp_path / "out", plan, Progress()):
         make_parts(directory, plan, stop_after=1)
-    kept = f"{directory} keeps 2 finished parts; the build resumes"
-    assert capsys.readouterr().err == f"{kept} when run again\n"
-    with pytest.raises(InputError), keep_finished_parts(tmp_path / "out", plan, Progress()):
-        raise InputError("not UTF-8")  # running it again alone would report the same
-    assert capsys.readouterr().err == f"{kept} once the error is fixed\n"
+    assert (
+        capsys.readouterr().err == f"{directory} keeps 2 finished parts; the build resumes when run again\n"
+    )
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs links")

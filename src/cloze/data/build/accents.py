@@ -46,8 +46,11 @@ class AccentCounts(Counts):
             letters += count * (len(kinds) - kinds.count(None))
             if changed := kinds.count(True):
                 changes.append((-count * changed, word))
-        examples = tuple(ChangedWord(word, _shown(word)) for _, word in nsmallest(MAX_EXAMPLES, changes))
-        return cls(letters, -sum(change for change, _ in changes), examples)
+        examples = []
+        for _, word in nsmallest(MAX_EXAMPLES, changes):
+            after = strip_accents(word)
+            examples.append(ChangedWord(word, " ".join(after) if len(after) > len(word) else after))
+        return cls(letters, -sum(change for change, _ in changes), tuple(examples))
 
     def describe(self) -> list[str]:
         """Return a warning if a noticeable share of the letters changes."""
@@ -72,8 +75,3 @@ def _change(character: str) -> bool | None:
     if unicodedata.category(character)[0] not in "LM":
         return None
     return strip_accents(character) != character.lower()
-
-
-def _shown(word: str) -> str:
-    after = strip_accents(word)
-    return " ".join(after) if len(after) > len(word) else after

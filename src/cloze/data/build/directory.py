@@ -38,10 +38,8 @@ def check_output_is_not_read(output: Path, inputs: Iterable[str | Path]) -> None
             remedy = "Choose another `output`"
             raise InputError("is an input, and would be replaced", where=path, remedy=remedy)
         if read.is_dir() and written.is_relative_to(read):
-            is_hidden = any(name.startswith(".") for name in written.relative_to(read).parts)
-            if not is_hidden:  # hidden files are not read
-                what = f"is an input, and contains the output {output}"
-                raise InputError(what, where=path, remedy="Choose an output outside of it")
+            what = f"is an input, and contains the output {output}"
+            raise InputError(what, where=path, remedy="Choose an output outside of it")
 
 
 @contextmanager
@@ -62,9 +60,8 @@ def keep_finished_parts(output: Path, plan: BuildPlan, progress: Progress) -> It
                 for path in directory.glob(f"{key}*"):
                     path.unlink(missing_ok=True)
         if finished := sum(1 for key in set(plan.keys) for _ in directory.glob(f"{key}-*.json")):
-            again = "once the error is fixed" if isinstance(error, InputError) else "when run again"
             kept = format_count(finished, "finished part")
-            progress.note(f"{directory} keeps {kept}; the build resumes {again}")
+            progress.note(f"{directory} keeps {kept}; the build resumes when run again")
         elif not any(directory.glob("*.arrow")):  # of other builds
             remove_parts(output)
         is_changed = modification_time(output) != before and _finished_plan(output) != plan.hash

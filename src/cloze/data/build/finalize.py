@@ -32,7 +32,7 @@ from cloze.data.dataset import (
     choose_validation_fraction,
     split_documents,
 )
-from cloze.data.shards import Digests, Integers, Offsets, Shard, shard_name, write_shard
+from cloze.data.shards import Digests, Integers, Offsets, Shard, write_shard
 from cloze.tokenization.tokenizer import Tokenizer
 
 
@@ -86,7 +86,7 @@ def finalize(
         output, plan, kind=KIND, overwrite=overwrite or dataset is not None, appends_to=appends_to
     ) as directory:
         tokenizer.save(directory)
-        paths = (directory / shard_name(number) for number in count())
+        paths = (directory / f"documents-{number:05}.arrow" for number in count())
         for path in old:
             _link(path, next(paths))
         for part, record, shard, dropped_D, dropped_Q in zip(

@@ -55,25 +55,21 @@ class BuildPlan:
 
         `part_settings` are all that the parts depend on besides their text, `settings` what else the output does.
         """
-        keys = [_key(shard, part_settings) for shard in input_shards]
+        keys = []
+        for shard in input_shards:
+            files = sorted({file_range.file for file_range in shard.ranges})
+            if STDIN in files:  # its text is different each time
+                keys.append(STDIN_PREFIX + uuid.uuid4().hex)
+                continue
+            # size and time of the modification: a hash of the content would read all text once more at each resume
+            versions = {file: file_version(file) for file in files}
+            keys.append(content_hash([asdict(shard), versions, dict(part_settings)]))
         return cls({**part_settings, **settings}, keys, dict(zip(keys, input_shards, strict=True)))
 
     @property
     def hash(self) -> str:
         """Hash of the settings and the keys."""
         return content_hash([self.settings, self.keys])
-
-
-def _key(input_shard: InputShard, settings: Mapping[str, Any]) -> str:
-    """Return the key of the parts of a shard.
-
-    The version of a file is its size and the time of its modification: a hash of its content would read all text once
-    more whenever a build resumes. Text from stdin is different each time.
-    """
-    files = sorted({file_range.file for file_range in input_shard.ranges})
-    if STDIN in files:
-        return STDIN_PREFIX + uuid.uuid4().hex
-    return content_hash([asdict(input_shard), {file: file_version(file) for file in files}, dict(settings)])
 
 
 def content_hash(content: object) -> str:
