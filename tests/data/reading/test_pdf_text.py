@@ -18,6 +18,7 @@ from cloze.data.reading.source import ReadOptions
 from cloze.data.reading.tables import parse_rows
 from cloze.data.reading.text_layout import clean_pdf_text
 from cloze.errors import DataWarning, InputError
+from helpers import task_of
 
 EXTRACTED = """\
 The efficient office of a navigation company
@@ -80,14 +81,6 @@ def test_words_become_whole_and_other_characters_stay(text: str, expected: str, 
     assert clean_pdf_text(text) == (expected, changes)
 
 
-def test_a_page_of_a_pdf_has_the_words_of_its_source():
-    assert EXTRACTED.count("-\n") == len(DIVIDED)
-    text, changes = clean_pdf_text(EXTRACTED)
-    assert (text, changes) == (WHOLE, len(DIVIDED))
-    assert {*DIVIDED} <= {*re.findall(r"\w+", text.lower())}
-    assert text.count("well-known") == 2
-
-
 @given(st.text(st.sampled_from("abA-\u2010\xad\n \ufb01\ufb06é.1")))
 def test_cleaning_changes_marks_alone_and_is_counted(text: str):
     cleaned, changes = clean_pdf_text(text)
@@ -105,10 +98,12 @@ def test_long_texts_are_cleaned_in_linear_time(unit: str):
 
 
 def test_wrapped_lines_are_joined_after_the_words(tmp_path: Path):
+    assert EXTRACTED.count("-\n") == len(DIVIDED)
+    assert clean_pdf_text(EXTRACTED) == (WHOLE, len(DIVIDED))
+    assert {*DIVIDED} <= {*re.findall(r"\w+", WHOLE.lower())}
     (tmp_path / "page.txt").write_text(EXTRACTED)
     [lines], changes = cleaned_documents(tmp_path / "page.txt")
-    assert " ".join(lines) == " ".join(WHOLE.split())
-    assert changes == len(DIVIDED)
+    assert (" ".join(lines), changes) == (" ".join(WHOLE.split()), len(DIVIDED))
 
 
 @pytest.mark.parametrize("text_format", ["sentences", "paragraphs", "files", "jsonl"])
@@ -122,23 +117,13 @@ def test_words_are_joined_across_the_lines_of_narrow_columns(tmp_path: Path, tex
 
 
 @pytest.mark.filterwarnings("ignore::cloze.errors.DataWarning")
-def test_the_build_reports_the_changes_and_tells_texts_apart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_the_build_reports_the_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "page.txt").write_text(EXTRACTED)
-    kept = cloze.build_dataset(tmp_path / "page.txt", vocabulary="cloze-mini", output=tmp_path / "kept")
-    cleaned = cloze.build_dataset(
-        tmp_path / "page.txt",
-        vocabulary="cloze-mini",
-        output=tmp_path / "cleaned",
-        clean="pdf",
-        progress=True,
-    )
-    assert kept is not None
-    assert cleaned is not None
-    assert cleaned.tokens < kept.tokens
-    assert cleaned.cleaning.pdf.characters == len(DIVIDED)
-    example = cleaned.cleaning.pdf.examples[0]
+    options = {"vocabulary": "cloze-mini", "clean": "pdf", "progress": True}
+    built = cloze.build_dataset(tmp_path / "page.txt", output=tmp_path / "data", **options)
+    assert built is not None
+    assert built.cleaning.pdf.characters == len(DIVIDED)
+    example = built.cleaning.pdf.examples[0]
     assert ("Every after- noon" in example.before, "Every afternoon" in example.after) == (True, True)
     assert "pdf: 1 documents with hyphens at line ends, ligatures or soft hyphens" in capsys.readouterr().err
 
@@ -155,41 +140,18 @@ def test_cells_of_texts_are_cleaned_and_others_are_not(tmp_path: Path):
 
 
 @pytest.mark.filterwarnings("ignore::cloze.errors.DataWarning")
-def test_a_table_is_trained_and_predicted_on_clean_text_where_it_is_asked_for(tmp_path: Path):
-    rows = [
-        {"text": "The \ufb01rst exam-\nple is good", "label": "yes"},
-        {"text": "no\xadne", "label": "no"},
-    ] * 2
-    cloze.finetune(
-        "classification",
-        model="cloze-mini",
-        train=rows,
-        dev=rows,
-        output=tmp_path / "run",
-        epochs=1,
-        clean="pdf",
-    )
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    def texts(**settings: str) -> list[str]:
-        predicted = cloze.predict_file(tmp_path / "a.jsonl", model=tmp_path / "run", **settings)
-        return [row["text"] for row in predicted][:2]
-
-    assert texts(clean="pdf") == ["The first example is good", "none"]
-    assert texts() == [row["text"] for row in rows[:2]]  # the setting is that of a file
-    with pytest.raises(InputError, match="the task tagging has no such setting"):
-        cloze.finetune("tagging", model="cloze-mini", train=rows, output=tmp_path / "b", clean="pdf")
-
-
-@pytest.mark.filterwarnings("ignore::cloze.errors.DataWarning")
-def test_vectors_are_of_clean_texts(tmp_path: Path):
-    for name, text in (("a", "The \ufb01rst exam-\nple"), ("b", "The first example")):
-        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"text": text}) + "\n")
-        cloze.embed_file(
-            tmp_path / f"{name}.jsonl", model="cloze-mini", output=tmp_path / f"{name}.out.jsonl", clean="pdf"
-        )
-    assert (tmp_path / "a.out.jsonl").read_bytes() == (tmp_path / "b.out.jsonl").read_bytes()
+def test_texts_are_learned_from_and_embedded_clean_where_it_is_asked_for(tmp_path: Path):
+    texts = ["The \ufb01rst exam-\nple", "no\xadne"], ["The first example", "none"]
+    for name, written in zip("ab", texts, strict=True):
+        rows = [{"text": text, "label": str(number)} for number, text in enumerate(written)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file, out = tmp_path / "a.jsonl", tmp_path / "a.out.jsonl"
+    assert [example.text for example in task_of("classification", clean="pdf").examples(file)] == texts[1]
+    assert [example.text for example in task_of("classification").examples(file)] == texts[0]
+    cloze.embed_file(file, model="cloze-mini", output=out, clean="pdf")
+    cloze.embed_file(tmp_path / "b.jsonl", model="cloze-mini", output=tmp_path / "b.out.jsonl")
+    assert out.read_bytes() == (tmp_path / "b.out.jsonl").read_bytes()
     with pytest.raises(InputError, match="changes the characters"):
-        cloze.embed_file(
-            tmp_path / "a.jsonl", model="cloze-mini", output=tmp_path / "c.jsonl", tokens=True, clean="pdf"
-        )
+        cloze.embed_file(file, model="cloze-mini", output=tmp_path / "c.jsonl", tokens=True, clean="pdf")
+    with pytest.raises(InputError, match="the task tagging has no such setting"):
+        cloze.finetune("tagging", model="cloze-mini", train=file, output=tmp_path / "b", clean="pdf")

@@ -94,15 +94,11 @@ def open_parquet(file: str, *, dictionaries: Sequence[str] = ()) -> Iterator[pq.
         yield parquet
 
 
-def _is_list(kind: Any) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
-
-
 def _longest_cell(batch: pa.RecordBatch) -> int:
     """Return the bytes of the longest text of a batch, also within lists of texts."""
     longest = 0
     for column in batch.columns:
-        while pa.types.is_dictionary(column.type) or _is_list(column.type):
+        while pa.types.is_dictionary(column.type) or isinstance(column.type, pa.ListType | pa.LargeListType):
             column = column.dictionary if pa.types.is_dictionary(column.type) else column.flatten()
         if _is_string(column.type):
             longest = max(longest, pc.max(pc.binary_length(column)).as_py() or 0)
@@ -311,7 +307,13 @@ def _documents(batch: pa.RecordBatch, text_field: str, file: str, rows_before: i
     for name in rest:
         column = pc.struct_field(column, name)
     for row, text in enumerate(_texts(column, file, rows_before), rows_before + 1):
-        if text and (document := _document(text, f"{file}:row {row}")) is not None:
+        if not text:
+            continue
+        where = f"{file}:row {row}"
+        if len(text) > MAX_DOCUMENT_BYTES // 4 and len(text.encode("utf-8", "replace")) > MAX_DOCUMENT_BYTES:
+            what = f"a document of over {MAX_DOCUMENT_BYTES // 10**6} MB"
+            raise InputError(what, where=where, remedy="Split it into several rows")
+        if (document := document_from_text(text, where)) is not None:
             yield document
 
 
@@ -337,10 +339,3 @@ def _texts(column: pa.Array, file: str, rows_before: int) -> list[str | None]:
         remedy = "Write the table again with text in UTF-8"
         where = f"{file}:row {rows_before + 1}"
         raise InputError("a text that is not UTF-8", where=where, remedy=remedy) from error
-
-
-def _document(text: str, where: str) -> Document | None:
-    if len(text) > MAX_DOCUMENT_BYTES // 4 and len(text.encode("utf-8", "replace")) > MAX_DOCUMENT_BYTES:
-        what = f"a document of over {MAX_DOCUMENT_BYTES // 10**6} MB"
-        raise InputError(what, where=where, remedy="Split it into several rows")
-    return document_from_text(text, where)

@@ -38,9 +38,8 @@ class SchemeDetector:
     is_plain: bool = False
     """Accept any tags as plain ones."""
     stray: Stray = "refuse"
-    _has_entity_tag: bool = False
-    _first_plain: tuple[str, str] | None = None
-    """The first plain tag, and file and line."""
+    _tags: dict[str, str] = field(default_factory=dict)
+    """File and line of the first tag of each kind."""
     _pairs: Counter[Pair] = field(default_factory=Counter)
     """The pairs of neighboring tags, in the order of their first ones; O is before and after a sentence."""
     _places: dict[Pair, str] = field(default_factory=dict)
@@ -50,26 +49,21 @@ class SchemeDetector:
         """Add a sentence's tags; `where` returns file and line of a word."""
         for word, pair in enumerate(pairwise(["O", *tags, "O"]) if tags else ()):
             if pair not in self._places:
-                self._places[pair] = where(min(word, len(tags) - 1))
+                self._places[pair] = place = where(min(word, len(tags) - 1))
                 if word < len(tags):
-                    self._check_kind(pair[1], self._places[pair])
+                    self._tags.setdefault(pair[1], place)
             self._pairs[pair] += 1
-
-    def _check_kind(self, tag: str, where: str) -> None:
-        """Check that all tags are of entities, or all are plain."""
-        # some files have B-O in the place of O
-        if not self.is_plain and is_tag(tag) and tag[1:] != "-O":
-            self._has_entity_tag = self._has_entity_tag or tag != "M"  # which may also be a part of speech
-        else:
-            self._first_plain = self._first_plain or (tag, where)
-        if self._first_plain is not None and (self._has_entity_tag or not tag):
-            tag, where = self._first_plain if self._has_entity_tag else (tag, where)
-            remedy = "Tags are O, or B, I, E or S with a type, as in B-PER; other tags are read with `scheme=plain`"
-            raise InputError(f"{tag!r} is not a tag", where=where, remedy=remedy)
 
     def scheme(self) -> Scheme:
         """Return the scheme of all tags; IOB2 if there are no entities."""
-        if self._first_plain is not None:
+        # some files have B-O in the place of O
+        plain = [tag for tag in self._tags if self.is_plain or not is_tag(tag) or tag[1:] == "-O"]
+        # M may also be a part of speech
+        if "" in plain or (plain and not {*self._tags} <= {*plain, "M"}):
+            tag = "" if "" in plain else plain[0]
+            remedy = "Tags are O, or B, I, E or S with a type, as in B-PER; other tags are read with `scheme=plain`"
+            raise InputError(f"{tag!r} is not a tag", where=self._tags[tag], remedy=remedy)
+        if plain:
             return "plain"
         remedy = "Give tags in one scheme, or read them as conlleval does: `stray=as-conlleval`"
         if schemes := self._schemes_with_ends():
@@ -77,13 +71,15 @@ class SchemeDetector:
             if len(schemes) > 1 or (name == "BMES" and self._has_inner_i()):
                 what = f"{tag} is a tag of {name}, and others are of another scheme"
                 raise InputError(what, where=self._places[before, tag], remedy="Give tags in one scheme")
-            if self.stray == "refuse" and (invalid := self._invalid_with_ends()):
+            for before, tag in self._pairs if self.stray == "refuse" else ():
+                is_inside = before[0] in "BIM"
+                if (tag[0] in "IMEL" and _continues(before, tag)) if is_inside else tag[0] in "OBSU":
+                    continue
                 ends = " and ".join(prefix for prefix, scheme in _SCHEMES.items() if scheme == name)
-                before, tag = invalid[0]
                 what = f"{tag} after {before}: invalid in {name}, which tags with {ends} are in"
                 raise InputError(what, where=self._places[before, tag], remedy=remedy)
             return name
-        counts = {prefix: self._count(self._beginnings(prefix)) for prefix in "IB"}
+        counts = {prefix: sum(self._pairs[pair] for pair in self._beginnings(prefix)) for prefix in "IB"}
         if not counts["I"]:
             return "IOB2"
         if counts["B"] <= _MAX_STRAY_SHARE * sum(counts.values()):
@@ -109,20 +105,9 @@ class SchemeDetector:
     def _has_inner_i(self) -> bool:
         return any(tag[0] == "I" for _, tag in self._pairs)
 
-    def _invalid_with_ends(self) -> list[Pair]:
-        """Return the pairs that IOBES, BILOU and BMES do not allow."""
-        return [
-            (before, tag)
-            for before, tag in self._pairs
-            if not (tag[0] in "IMEL" and _continues(before, tag) if before[0] in "BIM" else tag[0] in "OBSU")
-        ]
-
     def _beginnings(self, prefix: str) -> list[Pair]:
         """Return the pairs whose second tag has this prefix, and begins an entity not right after one of its type."""
         return [pair for pair in self._pairs if pair[1][0] == prefix and not _continues(*pair)]
-
-    def _count(self, pairs: Iterable[Pair]) -> int:
-        return sum(self._pairs[pair] for pair in pairs)
 
 
 def convert_tags(tags: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
