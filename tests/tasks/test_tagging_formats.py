@@ -37,7 +37,8 @@ def test_examples_of_the_documentation_are_read(write):
     page = (Path(__file__).parents[2] / "docs" / "reference" / "table-files.md").read_text("utf-8")
     section = re.split(r"\n##+ ", page.split("## Words with tags")[1])[0]
     examples = re.findall(r"```text\n(.*?)```", section, re.DOTALL)
-    read_examples = [read(write("a.txt", example)) for example in examples]
+    names = ["a.csv" if re.match(r"[\w #]+[,;]", example) else "a.txt" for example in examples]
+    read_examples = [read(write(*example)) for example in zip(names, examples, strict=True)]
     assert read_examples[:8] == [TAGGED[:4]] * 8
     assert read_examples[8:] == [[("Ada", "NOUN"), ("lives", "VERB"), ("in", "ADP"), ("Oslo", "NOUN")]]
 

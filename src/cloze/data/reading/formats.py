@@ -86,13 +86,6 @@ def _from_arrow_files(name: str) -> Any:
     return call
 
 
-def _is_table(source: Source) -> bool:
-    if source.options.reader != "words":
-        return source.extension in DELIMITED
-    is_labeled = source.options.labeled and source.options.format is None
-    return is_tagged_table(source.sample, labeled=is_labeled)
-
-
 def _is_json(source: Source) -> bool:
     if source.extension in JSON:
         return source.options.reader != "predictions" or source.extension == ".json"
@@ -224,7 +217,9 @@ FORMATS: dict[str, Format] = {
         readers=_ALL,
         tasks=("all",),
         extensions=DELIMITED,
-        fits=_is_table,
+        fits=lambda source: (
+            source.extension in DELIMITED and (source.options.reader != "words" or is_tagged_table(source))
+        ),
         rows=lambda source: (read_word_table if source.options.reader == "words" else read_delimited)(source),
         text=TextFormat(read_file=_read_table_documents),
     ),

@@ -9,12 +9,12 @@ tokens,ner_tags                           a sentence a row, as pandas writes a d
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from cloze.data.reading.conll import TAG_NAMES, WORD_NAMES
-from cloze.data.reading.delimited import find_separator, read_delimited, split_cells
+from cloze.data.reading.delimited import find_separator, read_delimited
 from cloze.data.reading.excel_files import read_excel
 from cloze.data.reading.json_rows import as_text, parse_list
 from cloze.data.reading.source import RawRow, Source
@@ -65,25 +65,16 @@ def find_text_column(names: Iterable[str]) -> str | None:
     return next((by_name[name] for name in _TEXT_NAMES if name in by_name), None)
 
 
-def is_tagged_table(lines: Sequence[str], *, labeled: bool) -> bool:
-    """Return whether the first lines are those of a table whose columns are named as words and tags, or as texts."""
-    rows = [line for line in lines[:2] if line.strip()]
-    names = _split(rows[0], rows[0]) if rows else []
-    if len(names) < 2 or (len(rows) > 1 and '"' not in rows[1] and len(_split(*rows)) != len(names)):
-        return False
+def is_tagged_table(source: Source) -> bool:
+    """Return whether the first line of a TSV or CSV names columns of words and tags, or of texts."""
+    first = next(iter(source.content), "")
+    separator, _ = find_separator(first, [], source.extension)
+    names = [cell.strip('" ') for cell in first.split(separator)]
+    labeled = source.options.labeled and source.options.format is None
     columns = find_word_columns(names)
     if columns is not None and (columns.tags or not labeled):
         return True
-    has_tags = any(map(TAG_NAMES.fullmatch, names))
-    return find_text_column(names) is not None and (has_tags or not labeled)
-
-
-def _split(first: str, line: str) -> list[str]:
-    separator, quoted = find_separator(first, [], ".tsv" if "\t" in first else ".csv")
-    try:
-        return [cell.strip() for cell in split_cells(line, separator, "", iter(()), quoted=quoted)]
-    except InputError:
-        return []
+    return find_text_column(names) is not None and (any(map(TAG_NAMES.fullmatch, names)) or not labeled)
 
 
 def is_sentence_row(row: Mapping[str, Any]) -> bool:
