@@ -25,7 +25,6 @@ from cloze.models.checkpoint import load_model
 from cloze.models.heads import (
     BertForPreTraining,
     BertForSequenceClassification,
-    BertForTokenClassification,
 )
 from cloze.models.pooling import pool
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
@@ -337,12 +336,6 @@ CARDS = {
         2,
         "- Labels: `class 0`, `class 1`",
         r"(class [01]\n){2}",
-    ),
-    "tags": (
-        lambda: BertForTokenClassification(BertModel(CONFIG), num_labels=2),
-        2,
-        "- Labels: `class 0`, `class 1`",
-        r"(\[\('\[CLS\]', 'class [01]'\), .*\]\n){2}",
     ),
     "pre-training": (
         lambda: BertForPreTraining(BertModel(CONFIG)),

@@ -97,15 +97,6 @@ def test_the_heads_of_pretraining_and_the_vectors_of_an_encoder_are_all_in_their
     assert_same(cloze.load(graph).embed_tokens(TEXTS), expected)
 
 
-@pytest.mark.slow
-def test_the_vectors_of_a_model_with_a_head_are_a_graph_of_their_own(folder: Path, tmp_path: Path) -> None:
-    """The remedy of a graph without vectors."""
-    embedder = cloze.Embedder.load(folder / "models" / "FillMask", device="cpu")
-    embedder.save(tmp_path / "embedder")
-    cloze.export_model(tmp_path / "embedder", output=tmp_path / "graph")
-    assert_same(cloze.load(tmp_path / "graph")(TEXTS), embedder(TEXTS))
-
-
 def test_a_pickled_graph_needs_no_files(folder: Path, tmp_path: Path) -> None:
     graph = cloze.load(shutil.copytree(folder / "graphs" / "Vectors", tmp_path / "graph"))
     pickled = pickle.dumps(graph)
@@ -114,11 +105,8 @@ def test_a_pickled_graph_needs_no_files(folder: Path, tmp_path: Path) -> None:
     assert_same(pickle.loads(pickled)(TEXTS), expected)
 
 
-def test_predictions_of_a_ranker_and_of_an_average_are_those_of_the_models(folder: Path) -> None:
+def test_predictions_of_an_average_are_those_of_the_models(folder: Path) -> None:
     models = [folder / kind / "TextClassifier" for kind in ("models", "graphs")]
-    assert cloze.TextRanker.load(folder / "graphs" / "TextRanker")("a", ["b", "c"])
-    with pytest.raises(cloze.InputError, match="a model for the task 'classification', which TextRanker"):
-        cloze.TextRanker.load(models[1])
     rows = [{"text": text} for text in TEXTS]
     file = folder / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -236,14 +224,9 @@ def test_a_server_answers_with_graphs_as_with_models(folder: Path) -> None:
         ("Vectors", "/embed", {"inputs": TEXTS}),
         ("Embedder", "/embed_all", {"inputs": TEXTS}),
         ("TextClassifier", "/predict", {"inputs": "a b"}),
-        ("TextClassifier", "/tokenize", {"inputs": "a b"}),
-        ("MultiLabelClassifier", "/predict", {"inputs": "a b", "raw_scores": True}),
-        ("TextRegressor", "/predict", {"inputs": [["a", "b c"]]}),
         ("TextRanker", "/rerank", {"query": "a", "texts": ["b", "c"]}),
-        ("EntityTagger", "/tag", {"inputs": ["a b"]}),
         ("QuestionAnswerer", "/answer", {"inputs": [question]}),
         ("QuestionAnswerer", "/explore/span", question),
-        ("ChoiceAnswerer", "/choose", {"inputs": [{"prompt": "a", "choices": ["b", "c"]}]}),
         ("FillMask", "/fill", {"inputs": ["a [MASK]"]}),
     ]
     with ours, theirs:
