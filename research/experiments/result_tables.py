@@ -224,6 +224,6 @@ def _evaluate(task: str, models: Sequence[Path], file: Path, device: str, progre
     """Score a model, or an ensemble, on a file."""
     progress.note(f"{task}: {file}")
     predictor = load_ensemble(models, task, device=device)
-    evaluation = predictor.evaluate(predictor.task.examples(file), progress=progress)
-    digest, count = file_io.sha256_of_file(file), len(evaluation.answers)
-    return Evaluation(task, list(map(str, models)), str(file), digest, count, evaluation.scores)
+    scores, answers = predictor.evaluate(predictor.task.examples(file), progress=progress)
+    digest = file_io.sha256_of_file(file)
+    return Evaluation(task, list(map(str, models)), str(file), digest, len(answers), scores)

@@ -190,18 +190,16 @@ def test_movement_is_the_change_of_direction(masked_lm: BertForMaskedLM) -> None
 def test_the_last_layer_predicts_as_fill_mask_does(masked_lm: BertForMaskedLM, tmp_path: Path) -> None:
     trace = trace_token(masked_lm.bert, TOKENIZER, TEXT, token=MASKED)
     embeddings = masked_lm.bert.embeddings.word_embeddings.weight
-    predicted = trace_masked_lm(masked_lm.masked_lm, embeddings, TOKENIZER, trace.hidden_states, top_k=4)
-    (expected,) = FillMask.load(write_checkpoint(tmp_path / "model", masked_lm, TOKENS), device="cpu")(
-        TEXT, top_k=4
-    )
-    assert [each.token for each in predicted.candidates[-1]] == [each.token for each in expected]
-    assert [each.probability for each in predicted.candidates[-1]] == pytest.approx(
-        [each.probability for each in expected]
-    )
-    assert len(predicted.candidates) == 4
-    for candidate, logit in zip(expected, predicted.logits, strict=True):
+    fill_mask = FillMask.load(write_checkpoint(tmp_path / "model", masked_lm, TOKENS), device="cpu")
+    transformed, logits, candidates = trace_masked_lm(fill_mask, trace.hidden_states, top_k=4)
+    (expected,) = fill_mask(TEXT, top_k=4)
+    assert [each.token for each in candidates[-1]] == [each.token for each in expected]
+    probabilities = [each.probability for each in candidates[-1]]
+    assert probabilities == pytest.approx([each.probability for each in expected])
+    assert len(candidates) == 4
+    for candidate, logit in zip(expected, logits.tolist(), strict=True):
         token_id = TOKENS.index(candidate.token)
-        product = predicted.transformed @ embeddings[token_id] + masked_lm.masked_lm.bias[token_id]
+        product = transformed @ embeddings[token_id] + masked_lm.masked_lm.bias[token_id]
         assert logit == pytest.approx(product.item(), abs=1e-5)
 
 

@@ -167,8 +167,8 @@ def evaluate(
     configured, source = open_data(configured, data, "data", "dev")
     examples = list(configured.examples(source))
     warn_of_training_data(predictor.directory, source)  # reads the whole file, so after its rows
-    evaluation = replace(predictor, task=configured).evaluate(examples, progress=shown)
-    result = EvaluationResult(evaluation.scores, data=source, task=configured, answers=evaluation.answers)
+    scores, answers = replace(predictor, task=configured).evaluate(examples, progress=shown)
+    result = EvaluationResult(scores, data=source, task=configured, answers=answers)
     _write_answers(result, output, errors, shown, csv_safe=csv_safe)
     return result
 

@@ -20,10 +20,9 @@ from torch import Tensor, nn
 from cloze.data.batch import PackedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.model import check_length
-from cloze.inference.pretrained_heads import Candidate, top_candidates
+from cloze.inference.pretrained_heads import Candidate, FillMask, top_candidates
 from cloze.models.batch import to_device
 from cloze.models.encoder import Encoder, get_encoder
-from cloze.models.heads import MaskedLMHead
 from cloze.reports.page import render_page
 from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
@@ -308,41 +307,28 @@ def trace_token(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class MaskedLMTrace:
-    """The candidates that the MLM head reads from a vector after each layer."""
-
-    transformed: Tensor
-    """The last layer's vector after the head's dense layer, activation and LayerNorm, [D]."""
-    logits: tuple[float, ...]
-    """Of the last layer's candidates: `transformed` · the token's embedding + its bias."""
-    candidates: tuple[list[Candidate], ...]
-    """The most probable tokens after the embeddings and after each layer."""
-
-
 @torch.inference_mode()
 def trace_masked_lm(
-    head: MaskedLMHead,
-    word_embeddings: Tensor,
-    tokenizer: Tokenizer,
-    hidden_states: Tensor,
-    *,
-    top_k: int = 5,
-) -> MaskedLMTrace:
-    """Apply the MLM head to a token's vector after each layer.
+    fill_mask: FillMask, hidden_states: Tensor, *, top_k: int = 5
+) -> tuple[Tensor, Tensor, list[list[Candidate]]]:
+    """Apply the MLM head to a token's vector after each layer, [L + 1, D].
 
     The head was trained on the last layer only; on the others it shows what the vector is already like.
 
-    Args:
-        word_embeddings: [V, D], its output matrix.
-        hidden_states: `TokenTrace.hidden_states`, [L + 1, D].
+    Returns:
+        The last layer's vector after the head's dense layer, activation and LayerNorm, [D]; the logits of the most
+        probable tokens, this vector times their embeddings plus their biases; and the candidates after each layer.
 
     Source: nostalgebraist 2020, "interpreting GPT: the logit lens".
     """
-    hidden_LD = hidden_states.to(word_embeddings.device, word_embeddings.dtype)
-    logits_LV = head(hidden_LD, word_embeddings)[:, : tokenizer.vocab_size].float().cpu()
-    return MaskedLMTrace(
-        transformed=head.transform(hidden_LD[-1]).float().cpu(),
-        logits=tuple(logits_LV[-1].topk(min(top_k, tokenizer.vocab_size)).values.tolist()),
-        candidates=tuple(top_candidates(logits_LV.numpy(), tokenizer.tokens.__getitem__, top_k)),
+    module: Any = fill_mask.module
+    head = module.masked_lm
+    table_VD = fill_mask.encoder.embeddings.word_embeddings.weight
+    hidden_LD = hidden_states.to(table_VD.device, table_VD.dtype)
+    tokens = fill_mask.tokenizer.tokens
+    logits_LV = head(hidden_LD, table_VD)[:, : len(tokens)].float().cpu()
+    return (
+        head.transform(hidden_LD[-1]).float().cpu(),
+        logits_LV[-1].topk(min(top_k, len(tokens))).values,
+        top_candidates(logits_LV.numpy(), tokens.__getitem__, top_k),
     )

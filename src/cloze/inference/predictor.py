@@ -37,15 +37,6 @@ EXAMPLES_PER_PART = 256
 """Examples that are predicted at once, each with all its windows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """Scores, and the predictions that they were computed from."""
-
-    scores: dict[str, float]
-    answers: list[tuple[Any, Any]]
-    """Every example with its prediction."""
-
-
 @dataclass(frozen=True, repr=False)
 class Predictor(Answerer):
     """A fine-tuned model, its tokenizer, and the task that defines inputs and outputs."""
@@ -192,13 +183,16 @@ class Predictor(Answerer):
             progress.note(f"{what}: truncated")
         losses.unknown.warn("examples")
 
-    def evaluate(self, examples: Iterable[Any], *, progress: Progress = SILENT) -> Evaluation:
-        """Score the predictions for at least one labeled example; all are checked before the first prediction."""
+    def evaluate(
+        self, examples: Iterable[Any], *, progress: Progress = SILENT
+    ) -> tuple[dict[str, float], list[tuple[Any, Any]]]:
+        """Return the scores of the predictions for labeled examples, which are checked first, and each with its own."""
         labeled = list(self._iterate(examples))
         self.task.answer.check_scorable(labeled)
         answers = list(self.stream(labeled, total=len(labeled), progress=progress))
-        scores = self.task.score([example for example, _ in answers], [answer for _, answer in answers])
-        return Evaluation(scores, answers)
+        return self.task.score(
+            [example for example, _ in answers], [answer for _, answer in answers]
+        ), answers
 
 
 def read_ahead(examples: Iterable[Any], source: Data) -> tuple[Iterator[Any], int | None]:

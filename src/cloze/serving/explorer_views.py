@@ -194,14 +194,8 @@ def _tokens(served: ServedModel, window: TextWindow) -> dict[str, Any]:
 
 
 def _masked_lm(model: FillMask, trace: TokenTrace) -> dict[str, Any]:
-    module: Any = model.module
-    table_VD = model.encoder.embeddings.word_embeddings.weight
-    read = trace_masked_lm(module.masked_lm, table_VD, model.tokenizer, trace.hidden_states, top_k=_TOP_K)
-    return {
-        "transformed": _vector(read.transformed),
-        "logits": _rounded(torch.tensor(read.logits)),
-        "candidates": read.candidates,
-    }
+    transformed, logits, candidates = trace_masked_lm(model, trace.hidden_states, top_k=_TOP_K)
+    return {"transformed": _vector(transformed), "logits": _rounded(logits), "candidates": candidates}
 
 
 def _pooler(model: NextSentence, trace: TokenTrace) -> dict[str, Any]:
