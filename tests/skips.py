@@ -13,7 +13,6 @@ REASONS = (
     "needs a processor with AVX512-VNNI",
     "this processor (adds products in 32 bits|has no bfloat16)",
     "8 bits overflow on this processor",
-    "the table is for Unicode 14, .*",
     "needs a docker daemon",
     "root may .*",
     "needs CLOZE_SHARED, .*",

@@ -30,16 +30,16 @@ def load_tokenizer(directory: Path | str) -> Tokenizer:
     where = directory / (VOCAB_FILE if files.library is None else TOKENIZER_FILE)
     tokenizer: Tokenizer
     try:
-        if files.is_wordpiece:
-            tokenizer = WordPieceTokenizer(
-                **files.wordpiece_settings(),
-                model_max_length=files.model_max_length,
-                feeds_segments=files.feeds_segments,
-            )
-        else:
-            with library_panics():
+        with library_panics():
+            if files.is_wordpiece:
+                tokenizer = WordPieceTokenizer(
+                    **files.wordpiece_settings(),
+                    model_max_length=files.model_max_length,
+                    feeds_segments=files.feeds_segments,
+                )
+            else:
                 tokenizer = LibraryTokenizer.parse(files)
-        tokenizer.encode("a", "a")  # which fails for parts that do not belong together
+            tokenizer.encode("a", "a")  # which fails for parts that do not belong together
     except InputError:
         raise
     except Exception as error:  # the library raises no other class

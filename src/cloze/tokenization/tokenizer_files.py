@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import tokenizers
+
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import (
@@ -105,7 +107,7 @@ class TokenizerFiles:
         config_file, name = directory / TOKENIZER_CONFIG_FILE, read_class(directory, config, model)
         if library is None and name not in (None, *BERT_CLASSES, *GENERIC_CLASSES):
             what = f"tokenizer_class is {name}, which cloze reads from {TOKENIZER_FILE} alone"
-            raise InputError(what, where=config_file, remedy=f"Save the tokenizer with {TOKENIZER_FILE}")
+            raise InputError(what, where=config_file, remedy=f"Save it with {TOKENIZER_FILE}")
         for key, value in (("split_special_tokens", False), ("truncation_side", "right")):
             if config.get(key, value) != value:
                 what = f"{key} is {json.dumps(config[key])}, where cloze has {json.dumps(value)}"
@@ -126,12 +128,8 @@ class TokenizerFiles:
         other = next((key for key, token in ROLES.items() if _content(roles.get(key) or token) != token), "")
         if self.library is None:
             if other:
-                what = (
-                    f"{other} is {_content(roles[other])!r}, not {ROLES[other]!r}, without {TOKENIZER_FILE}"
-                )
-                raise InputError(
-                    what, where=self.directory, remedy=f"Save the tokenizer with {TOKENIZER_FILE}"
-                )
+                what = f"{other} is {_content(roles[other])!r}, not {ROLES[other]!r}"
+                raise InputError(what, where=self.directory, remedy=f"Save it with {TOKENIZER_FILE}")
             return True
         model = self.library.get("model")
         if other or (isinstance(model, dict) and model.get("type", "WordPiece") != "WordPiece"):
@@ -147,27 +145,19 @@ class TokenizerFiles:
         )
 
     def _has_berts_template(self) -> bool:
+        """Whether [CLS] and [SEP] come around texts as in BERT, read off texts of one token."""
         library = self.library or {}
-        table = library.get("post_processor") or {}
-        ids = {str(entry.get("content")): entry.get("id") for entry in library.get("added_tokens") or ()}
-        ids = {**((library.get("model") or {}).get("vocab") or {}), **ids}
-        if table.get("type") == "BertProcessing":
-            return (table.get("cls"), table.get("sep")) == ([CLS, ids.get(CLS)], [SEP, ids.get(SEP)])
-        special = table.get("special_tokens") or {}
-        sep = {"SpecialToken": {"id": SEP, "type_id": 0}}
-        single = [{"SpecialToken": {"id": CLS, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, sep]
-        pairs = [
-            [
-                *single,
-                {"Sequence": {"id": "B", "type_id": segment}},
-                {"SpecialToken": {"id": SEP, "type_id": segment}},
-            ]
-            for segment in ((1,) if self.feeds_segments else (0, 1))
-        ]
+        added = {str(entry.get("content")): entry.get("id") for entry in library.get("added_tokens") or ()}
+        ids = {**((library.get("model") or {}).get("vocab") or {}), **added}
+        model = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
+        parts = {"version": "1.0", "model": model, "post_processor": library.get("post_processor")}
+        backend = tokenizers.Tokenizer.from_str(json.dumps(parts))
+        one, two = backend.encode("a"), backend.encode("a", "a")
         return (
-            table.get("single") == single
-            and table.get("pair") in pairs
-            and all(special.get(token, {}).get("ids") == [ids.get(token)] for token in (CLS, SEP))
+            (one.ids, one.type_ids) == ([ids.get(CLS), 0, ids.get(SEP)], [0, 0, 0])
+            and two.ids == [*one.ids, 0, ids.get(SEP)]
+            and two.sequence_ids == [None, 0, None, 1, None]
+            and two.type_ids in ([0, 0, 0, 1, 1], *([] if self.feeds_segments else [[0] * 5]))
         )
 
     def extra_tokens(self, known: Container[str]) -> list[str]:
@@ -222,12 +212,11 @@ class TokenizerFiles:
         settings["added_tokens"] += tuple(map(AddedToken, extra))
         is_of_config = self.library is None or self.tokenizer_class in BERT_CLASSES
         for name, key in _NORMALIZER_KEYS.items():
-            values = {file: settings[name]}
             if is_of_config and key in self.config:
-                values[self.directory / TOKENIZER_CONFIG_FILE] = self.config[key]
-            for where, settings[name] in values.items():
-                if not isinstance(settings[name], bool | None):
-                    raise InputError(f"{key} is {settings[name]!r}, not true, false or null", where=where)
+                settings[name] = self.config[key]
+            if not isinstance(settings[name], bool | None):
+                what = f"{key} is {settings[name]!r}, not true, false or null"
+                raise InputError(what, where=self.directory)
         if self.tokenizer_class in BERT_CLASSES:
             self._check_bert_class(settings)
         return settings
