@@ -155,11 +155,11 @@ def _read_label_studio(row: Mapping[str, Any], where: str) -> AnnotatedRow:
     annotated = AnnotatedRow({name: cell for name, cell in data.items() if name not in ("label", "labels")})
     if "text" not in data and len(texts) == 1:
         annotated["text"] = texts[0]
-    annotations = row.get("annotations", [])
+    annotations = row.get("annotations", row.get("completions", []))
     if not isinstance(annotations, list) or not all(isinstance(a, Mapping) for a in annotations):
         annotated.problem = InputError("'annotations' is not a list of objects", where=where)
         return annotated
-    done = [_results(a) for a in annotations if not a.get("was_cancelled")]
+    done = [_results(a) for a in annotations if not (a.get("was_cancelled") or a.get("skipped"))]
     if not done:
         reason = "skipped" if annotations else "not annotated"
         annotated.problem = NotAnnotatedError(reason, where=where)
@@ -285,7 +285,10 @@ ANNOTATION_TOOLS = {
         (*_TASKS, "regression"),
         (".json", ".csv", ".tsv", ".conll"),
         fits=lambda row: (
-            (isinstance(row.get("data"), Mapping) and "annotations" in row)
+            (
+                isinstance(row.get("data"), Mapping)
+                and not row.keys().isdisjoint(("annotations", "completions"))
+            )
             or row.keys() >= {"annotation_id", "lead_time"}
         ),
         read=_read_label_studio,
