@@ -19,9 +19,9 @@ from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.answers.choice import ChoicePrediction
 from cloze.tasks.answers.label_set import LabelSetPrediction
 from cloze.tasks.answers.one_label import ClassPrediction
+from cloze.tasks.answers.tags import TagPrediction
 from cloze.tasks.config import with_settings
 from cloze.tasks.predict import predict
-from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tasks.texts import ChoiceQuestion, LabeledText
 from family_cases import tokens_of
 from helpers import external_answer, task_of

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from cloze.errors import InputError
 from cloze.metrics.conll import entities
+from cloze.tasks.answers.tags import TagPrediction
 from cloze.tasks.config import with_settings
-from cloze.tasks.tag_predictions import TagPrediction
 from helpers import task_of, write_rows
 
 TAGGED = [("Ada", "B-PER"), ("lives", "O"), ("in", "O"), ("Oslo", "B-LOC"), (".", "O")]

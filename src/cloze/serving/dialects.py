@@ -34,8 +34,8 @@ from cloze.serving.schema import (
 )
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.answers.label_set import LabelSet
+from cloze.tasks.answers.tags import PredictedEntity
 from cloze.tasks.span_decoding import Answer, SpanPrediction
-from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tokenization.tokenizer import Tokenizer
 
 # text-embeddings-inference and OpenAI: vectors

@@ -48,10 +48,10 @@ from cloze.serving.schema import (
     is_blank,
 )
 from cloze.serving.served_model import EmbeddingInput, FillWindow, ServedModel
+from cloze.tasks.answers.tags import PredictedEntity
 from cloze.tasks.arrays import normalize, sigmoid, softmax
 from cloze.tasks.features import TextFeature, encode_text
 from cloze.tasks.span_decoding import SpanPrediction
-from cloze.tasks.tag_predictions import PredictedEntity
 from cloze.tasks.texts import ChoiceQuestion, LabeledText
 from cloze.tokenization.tokenizer import Encoding
 

@@ -3,18 +3,20 @@
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from cloze.data.reading.columns import Column
-from cloze.data.reading.formats import open_source
+from cloze.data.reading.conll import ConllColumns, read_sentences
+from cloze.data.reading.files import STDIN
+from cloze.data.reading.formats import FORMATS, is_json, open_source
 from cloze.data.reading.json_rows import json_lines
 from cloze.data.reading.memory import Data, MemoryRows
 from cloze.data.reading.source import ReadOptions, Source
 from cloze.data.reading.squad import check_type, get
 from cloze.data.reading.tables import parse_rows
-from cloze.data.reading.tagged_text import TaggedText
+from cloze.data.reading.tagged_text import Sentence, TaggedText
 from cloze.data.row_files import PROBABILITY
 from cloze.errors import DataWarning, InputError
 from cloze.text_encoding import UTF_8
@@ -141,6 +143,30 @@ def match_rows(rows: Sequence[Identity], examples: Sequence[Identity], where: Da
         other = rows[min({*range(len(rows))} - {*order})]
         _warn_of_others(where, len(rows) - len(order), len(rows), next(iter(other.values())))
     return order
+
+
+def are_columns(source: Source) -> bool:
+    """Return whether predictions are in columns without names, not as `cloze predict` writes them."""
+    is_text = source.format.is_json or source.format is FORMATS["table"]
+    if str(source) == STDIN or isinstance(source.data, MemoryRows) or not is_text:
+        return False
+    first = next(iter(source.sample), "")
+    return not (is_json(first) or '"sentences"' in first)
+
+
+def read_tag_columns(source: Source, gold: Iterable[Sentence]) -> Iterator[tuple[str, ...]]:
+    """Yield the tags of each sentence from columns, the word first and the predicted tag last."""
+    sentences = (s for s in read_sentences(source, ConllColumns(0, -1), source.lines) if s.words)
+    for sentence in gold:
+        predicted = next(sentences, None)
+        if predicted is None:
+            raise InputError(f"no prediction for {sentence.where(0)} and what follows it", where=source)
+        if predicted.words != sentence.words:
+            remedy = "Give the same words in the same order"
+            raise InputError(f"not the words of {sentence.where(0)}", where=predicted.where(0), remedy=remedy)
+        yield predicted.tags or ()
+    if (more := next(sentences, None)) is not None:
+        raise InputError("more sentences than there are to score", where=more.where(0))
 
 
 def read_by_id(path: Data, key: str, asked: Sequence[str], *types: type) -> dict[str, Mapping[str, Any]]:

@@ -11,9 +11,9 @@ from cloze.data.reading.tagged_text import Sentence, TaggedText
 from cloze.errors import InputError
 from cloze.models.batch import to_device
 from cloze.models.torch_engine import TorchEngine
+from cloze.tasks.answers.tags import TagPrediction
 from cloze.tasks.features import tagging_features
 from cloze.tasks.predict import featurize, predict
-from cloze.tasks.tag_predictions import TagPrediction
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from family_cases import tokens_of
 from helpers import external_answer, task_of

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -34,19 +34,39 @@ from cloze.metrics.breakdown import Breakdown, class_breakdown, class_scores
 from cloze.metrics.classification import sort_classes
 from cloze.metrics.conll import entities, entity_scores
 from cloze.models.config_file import load_labels
+from cloze.results import Result
 from cloze.tasks.answers.kind import AnswerKind
 from cloze.tasks.arrays import softmax, split_rows
 from cloze.tasks.features import Integers, TaggingFeature, tagging_features
 from cloze.tasks.labels import check_unique, unknown_label
-from cloze.tasks.prediction_files import open_predictions
-from cloze.tasks.tag_predictions import (
-    PredictedEntity,
-    TagPrediction,
-    are_columns,
-    read_columns,
-)
+from cloze.tasks.prediction_files import are_columns, open_predictions, read_tag_columns
 from cloze.tasks.task_batch import Array, Baseline, GoldAnswer, Outputs, Scores, SummedLoss, TaskBatch, Tensor
 from cloze.tokenization.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class TagPrediction:
+    """The most probable tag of every word of each sentence, and its probability."""
+
+    tags: tuple[tuple[str, ...], ...]
+    probabilities: tuple[tuple[float, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PredictedEntity(Result):
+    """An entity of a text, from character `start` to before `end`."""
+
+    type: str
+    """Its type, such as PER."""
+    text: str
+    """Its characters."""
+    start: int
+    """Its first character."""
+    end: int
+    """The character after its last."""
+    probability: float
+    """Product of the probabilities of its words' tags."""
+
 
 TaggedTexts: TypeAlias = Sequence[TaggedText]
 TagPredictions: TypeAlias = Sequence[TagPrediction]
@@ -333,7 +353,8 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
     def read_answers(self, source: Data, examples: TaggedTexts) -> list[TagPrediction]:
         opened = open_predictions(source, self.keys)
         if are_columns(opened):
-            return read_columns(opened, examples)
+            tags = iter([*read_tag_columns(opened, _sentences(examples))])
+            return [TagPrediction(tuple(islice(tags, len(example.sentences)))) for example in examples]
         answers = self.answers_of(opened, examples)
         for example, answer in zip(examples, answers, strict=True):
             words, tagged = [len(s.words) for s in example.sentences], list(map(len, answer.tags))
