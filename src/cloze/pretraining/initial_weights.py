@@ -19,10 +19,6 @@ from cloze.progress import Progress
 from cloze.tokenization.loading import load_wordpiece
 from cloze.tokenization.special_tokens import CONTINUATION, UNUSED
 from cloze.tokenization.wordpiece import WordPieceTokenizer
-from cloze.training.precision import available_memory, resolve_device
-
-_BYTES_PER_PARAMETER = 4 * 4
-"""The weight, its gradient and two averages, in float32."""
 
 
 def with_initial_architecture(config: PretrainConfig, checkpoint: Path | None) -> PretrainConfig:
@@ -43,12 +39,6 @@ def initial_model(
     if config.init is None:
         generator = torch.Generator().manual_seed(config.seed)
         encoder_config = config.model.encoder(vocab_size=tokenizer.vocab_size).with_padding(tokenizer.pad_id)
-        needed = _BYTES_PER_PARAMETER * encoder_config.num_parameters
-        available = available_memory(resolve_device(config.device))
-        if available is not None and needed > available:
-            parameters, free = f"{encoder_config.num_parameters:,} parameters", f"{available / 1e9:,.1f} GB"
-            what = f"training {parameters} takes {needed / 1e9:,.1f} GB, {free} are free"
-            raise InputError(what, where="model", remedy="Choose a smaller one, as in -m mini")
         return BertForPreTraining(build_encoder(encoder_config, generator=generator), generator=generator)
     assert checkpoint is not None
     model = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)

@@ -9,7 +9,7 @@ Text in the format `sentences` (Google's) is kept with its duplicates.
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -51,35 +51,14 @@ def finalize(
     shards = [Shard.open(path) for path in (*old, *parts)]
     records = list(map(read_record, parts))
     running_text = [np.array(record.pop("running_text"), np.bool_) for record in records]
-    document_units = [
-        _Units(
-            shard.document_digests,
-            np.arange(len(shard.document_digests)),
-            shard.document_offsets[:-1],
-            shard.document_offsets[1:],
-        )
-        for shard in shards
-    ]
-    everywhere = [np.ones(len(unit.digests), np.bool_) for unit in document_units]
-    keep = "duplicate_documents" in settings["skipped_final_steps"]
+    skipped = settings["skipped_final_steps"]
+    remaining = [np.ones(len(shard.document_digests), np.bool_) for shard in shards]
     dropped_documents, duplicate_documents = _choose_duplicates(
-        shards, document_units, everywhere, running_text, keep=keep
+        shards, _document_units, remaining, running_text, keep="duplicate_documents" in skipped
     )
-    paragraph_units = [
-        _Units(
-            shard.paragraph_digests,
-            np.repeat(np.arange(len(shard.document_digests)), np.diff(shard.paragraph_offsets)),
-            shard.paragraph_starts,
-            shard.paragraph_ends,
-        )
-        for shard in shards
-    ]
-    elsewhere = [
-        ~dropped_D[unit.documents] for unit, dropped_D in zip(paragraph_units, dropped_documents, strict=True)
-    ]
-    keep = "duplicate_paragraphs" in settings["skipped_final_steps"]
+    remaining = [~dropped_D for dropped_D in dropped_documents]
     dropped_paragraphs, duplicate_paragraphs = _choose_duplicates(
-        shards, paragraph_units, elsewhere, running_text, keep=keep
+        shards, _paragraph_units, remaining, running_text, keep="duplicate_paragraphs" in skipped
     )
     summary = BuildSummary(duplicate_documents=duplicate_documents, duplicate_paragraphs=duplicate_paragraphs)
     with write_output(
@@ -172,18 +151,31 @@ class _Units(NamedTuple):
     ends: Offsets
 
 
+def _document_units(shard: Shard) -> _Units:
+    offsets = shard.document_offsets
+    return _Units(shard.document_digests, np.arange(len(offsets) - 1), offsets[:-1], offsets[1:])
+
+
+def _paragraph_units(shard: Shard) -> _Units:
+    documents = np.repeat(np.arange(len(shard.document_digests)), np.diff(shard.paragraph_offsets))
+    return _Units(shard.paragraph_digests, documents, shard.paragraph_starts, shard.paragraph_ends)
+
+
 def _choose_duplicates(
     shards: Sequence[Shard],
-    units: Sequence[_Units],
-    among: Sequence[Mask],
+    units_of: Callable[[Shard], _Units],
+    remaining: Sequence[Mask],
     running_text: Sequence[Mask],
     *,
     keep: bool,
 ) -> tuple[list[Mask], DuplicateCounts]:
     """Return which documents or paragraphs of each shard are dropped, and counts.
 
-    `running_text` has the new shards, the last ones: which documents came as paragraphs. The others keep all.
+    `remaining` has the documents of each shard that are not dropped. `running_text` has the new shards, the last
+    ones: which documents came as paragraphs. The others keep all.
     """
+    units = list(map(units_of, shards))
+    among = [mask[unit.documents] for mask, unit in zip(remaining, units, strict=True)]
     duplicates = find_duplicates([unit.digests for unit in units], among)
     chosen = [np.zeros_like(mask) for mask in duplicates]
     counts = DuplicateCounts()
