@@ -15,6 +15,7 @@ from cloze.finetuning.config import FinetuneConfig
 from cloze.finetuning.finetune import scores_of_report
 from cloze.finetuning.preparation import PreparedData, prepare_data
 from cloze.model_paths import resolve_checkpoint
+from cloze.parallel_map import Workers
 from cloze.pretraining import run as pretraining_run
 from cloze.pretraining.config import PretrainConfig
 from cloze.progress import SILENT, Progress
@@ -34,10 +35,11 @@ def resume_pretraining(run: Path, **options: Any) -> dict[str, float]:
     return cloze.pretrain(output=run, resume=True, **options)
 
 
-def finetune(task: Task, config: FinetuneConfig, run: Path, **options: Any) -> dict[str, float]:
+def finetune(
+    task: Task, config: FinetuneConfig, run: Path, *, workers: Workers = 1, **options: Any
+) -> dict[str, float]:
     """Fine-tune from the models that the settings name; return the scores."""
-    report = finetuning.finetune(task, config, run, **options)
-    return scores_of_report(report)
+    return scores_of_report(finetuning.finetune(task, config, run, Launch(**options), workers=workers))
 
 
 def resume_finetuning(run: Path, **options: Any) -> dict[str, Any]:

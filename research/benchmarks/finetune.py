@@ -28,10 +28,10 @@ from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.optional_dependencies import require
-from cloze.progress import SILENT
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.precision import resolve_device, resolve_dtype
+from cloze.training.run import Launch
 from experiments.differences import paired_difference
 
 _TOLERANCE = 1e-4
@@ -192,7 +192,7 @@ def fine_tune(name: str, prepared: PreparedData, config: FinetuneConfig) -> Outc
 
 
 def _fine_tune_cloze(prepared: PreparedData, config: FinetuneConfig, run: Path) -> ScoresAndSeconds:
-    scores = scores_of_report(train_and_score(replace(prepared, config=config), run, SILENT))
+    scores = scores_of_report(train_and_score(replace(prepared, config=config), run, Launch()))
     rows = [row for row in read_metrics(run) if row["kind"] == "train"]
     before = [0, *(row["tokens"] for row in rows)]
     seconds = sum(

@@ -26,6 +26,7 @@ from cloze.tasks.data import find_files
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import Task
 from cloze.training.checkpoints import remove_checkpoints
+from cloze.training.run import Launch
 from experiments.results import TaskScores
 
 _MAJORITY = "majority_accuracy"
@@ -141,17 +142,11 @@ class TaskRun:
             started_task, started = load_finetuning(settings)
             train, dev = find_files(started_task, str(self.data), None)
             moved = replace(started, model=str(model), train=train, dev=dev)  # where they are now
-            finetune(
-                started_task,
-                moved,
-                self.directory,
-                resume=True,
-                progress=progress,
-            )
+            finetune(started_task, moved, self.directory, Launch(resume=True, progress=progress))
         else:
             shutil.rmtree(self.directory, ignore_errors=True)  # killed before it had settings
             task, config = self.config(model, seed)
-            finetune(task, config, self.directory, progress=progress)
+            finetune(task, config, self.directory, Launch(progress=progress))
         self.remove_checkpoints()
 
     def remove_checkpoints(self) -> None:

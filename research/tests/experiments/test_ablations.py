@@ -184,9 +184,9 @@ def test_data_named_later_add_only_their_task(
 ) -> None:
     asked = []
 
-    def finetune(task: Any, config: FinetuneConfig, run: Path, **settings: Any) -> dict[str, float]:
+    def finetune(task: Any, config: FinetuneConfig, run: Path, launch: Any) -> dict[str, float]:
         asked.append((run.parent.name, Path(config.model).name.partition("-")[0]))
-        return studied(task, config, run, **settings)
+        return studied(task, config, run, launch)
 
     studied = task_runs.finetune
     monkeypatch.setattr(task_runs, "finetune", finetune)

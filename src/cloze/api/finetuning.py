@@ -94,6 +94,7 @@ def finetune(
     from cloze.api.settings import finetuning_layers, resolve_finetuning, resume_run
     from cloze.finetuning import finetune as finetuning
     from cloze.training.distributed import num_restarts
+    from cloze.training.run import Launch
 
     if options["report_to"] and options["workers"] != 1:
         what = "several processes cannot log to one service"
@@ -104,16 +105,13 @@ def finetune(
     with TemporaryDirectory(prefix="cloze-") as folder:
         resumed = resume_run(layers, run) if options["resume"] or num_restarts() else None
         resolved, config = resumed or resolve_finetuning(layers, Path(folder))
-        report = finetuning.finetune(
-            resolved,
-            config,
-            run,
-            workers=workers,
-            overwrite=options["overwrite"],
+        launch = Launch(
             resume=resumed is not None,
+            overwrite=options["overwrite"],
             callbacks=(*options["callbacks"], *writers),
             progress=resolve_progress(options["progress"]),
         )
+        report = finetuning.finetune(resolved, config, run, launch, workers=workers)
     return FinetuneResult(run, report, config.device)
 
 

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from cloze.artifacts import RUN_CONFIG, RUN_DATA_FOLDER
-from cloze.callbacks import Callback
 from cloze.data.reading.memory import ROWS_EXTENSION
 from cloze.errors import InputError
 from cloze.file_io import read_json, write_json
@@ -42,6 +41,7 @@ from cloze.training.distributed import DistributedContext, init_distributed
 from cloze.training.interrupts import Interrupted
 from cloze.training.plan import RunPlan, plan_run
 from cloze.training.precision import resolve_device
+from cloze.training.run import Launch
 from cloze.training.run_directory import (
     check_output,
     create_run_directory,
@@ -60,18 +60,15 @@ def finetune(
     task: Task,
     config: FinetuneConfig,
     run: Path,
+    launch: Launch = Launch(),
     *,
     workers: Workers = 1,
-    overwrite: bool = False,
-    resume: bool = False,
-    callbacks: Sequence[Callback] = (),
-    progress: Progress = SILENT,
 ) -> dict[str, Any]:
     """Fine-tune a model on a task, as `cloze.finetune` does; under torchrun, on all of its ranks.
 
     Return the content of `scores.json`, or of `trials.json` of several runs.
     """
-    if workers != 1 and callbacks:
+    if workers != 1 and launch.callbacks:
         remedy = "Leave out callbacks, or workers"
         raise InputError("are called in this process, not in workers", where="callbacks", remedy=remedy)
     if workers != 1 and not config.has_trials:
@@ -79,12 +76,12 @@ def finetune(
         raise InputError("one run is made in this process", where="workers", remedy=remedy)
     placement = place_workers(workers, config.device, items=config.seeds * config.grid.size)
     with init_distributed(placement.local_device) as context:
-        progress = progress if context.is_rank_zero else SILENT
-        if not resume:
+        launch = launch if context.is_rank_zero else replace(launch, progress=SILENT)
+        if not launch.resume:
             distillation = config.distillation
             read = [config.model, config.train, config.dev, distillation.teacher, distillation.unlabeled]
-            context.run_on_rank_zero(lambda: check_output(run, overwrite=overwrite, inputs=read))
-        prepared = prepare_data(task, config, context, progress)
+            context.run_on_rank_zero(lambda: check_output(run, overwrite=launch.overwrite, inputs=read))
+        prepared = prepare_data(task, config, context, launch.progress)
         config, files = prepared.config, dict[str, Path]()
         for name in ("train", "dev"):  # data in memory become files of the run
             source = getattr(config, name)
@@ -94,22 +91,20 @@ def finetune(
                 kept: dict[str, Any] = {name: str(run / file)}
                 config = replace(config, **kept)
         prepared = replace(prepared, config=config)
-        if not resume and prepared.teacher is not None:
+        if not launch.resume and prepared.teacher is not None:
             prepared.teacher.load_model()  # one that cannot be read is found before anything is written
         if not config.has_trials:
-            return train_and_score(
-                prepared, run, progress, resume=resume, overwrite=overwrite, callbacks=callbacks, files=files
-            )
+            return train_and_score(prepared, run, launch, files)
         settings = to_toml(prepared.task, config)
-        if not resume:
+        if not launch.resume:
             prepared.build_model()  # likewise
         with run_lock(run, context):
-            if resume:
+            if launch.resume:
                 context.run_on_rank_zero(lambda: replace_settings(run, FinetuneConfig, settings, None))
             else:
-                create = partial(create_run_directory, run, settings, files=files, overwrite=overwrite)
-                context.run_on_rank_zero(create)
-            return _run_trials(prepared, run, placement, progress, callbacks)
+                create = partial(create_run_directory, run, settings, files=files)
+                context.run_on_rank_zero(partial(create, overwrite=launch.overwrite))
+            return _run_trials(prepared, run, placement, launch)
 
 
 def validate(task: Task, config: FinetuneConfig, *, progress: Progress) -> dict[str, Any]:
@@ -182,11 +177,7 @@ class _Trial(NamedTuple):
 
 
 def _run_trials(
-    prepared: PreparedData,
-    run: Path,
-    placement: WorkerPlacement,
-    progress: Progress,
-    callbacks: Sequence[Callback],
+    prepared: PreparedData, run: Path, placement: WorkerPlacement, launch: Launch
 ) -> dict[str, Any]:
     """Make the runs that are not finished yet, in any order; summarize all in `trials.json`, and return its content.
 
@@ -201,9 +192,9 @@ def _run_trials(
     finished = context.run_on_rank_zero(lambda: [trial for trial in trials if (trial.path / SCORES).exists()])
     unfinished = [trial for trial in trials if trial not in finished]
     if unfinished:
-        prepared = prepared.with_teacher_outputs(run, progress)
+        prepared = prepared.with_teacher_outputs(run, launch.progress)
     if placement.in_process:
-        make = partial(_run_trial, prepared, progress, callbacks)
+        make = partial(_run_trial, prepared, launch)
     else:
         load = partial(_prepare_in_worker, run, placement.device)
         make = partial(_run_trial_in_worker, LoadedPerWorker(load, placement.threads))
@@ -227,7 +218,7 @@ def _run_trials(
                     remove_checkpoints(other.path)
         return format_score(best[metric])
 
-    shown = SILENT if placement.in_process else progress  # a run in this process shows its own bar
+    shown = SILENT if placement.in_process else launch.progress  # a run in this process shows its own bar
     with shown.bar("trials", total=len(trials), unit="runs") as bar:
         for trial in chain(finished, made):
             best = context.run_on_rank_zero(partial(finish, trial))
@@ -236,11 +227,9 @@ def _run_trials(
     return context.run_on_rank_zero(lambda: _summarize(prepared, trials, results, run))
 
 
-def _run_trial(
-    prepared: PreparedData, progress: Progress, callbacks: Sequence[Callback], trial: _Trial
-) -> _Trial:
+def _run_trial(prepared: PreparedData, launch: Launch, trial: _Trial) -> _Trial:
     """Make a run, or resume one of a worker that was lost or a command that was interrupted."""
-    progress.note(f"\ntrial {trial.number}: {trial.path.name}")
+    launch.progress.note(f"\ntrial {trial.number}: {trial.path.name}")
     resume = prepared.context.run_on_rank_zero(lambda: is_run(trial.path))
     data = prepared.data
     if prepared.config.grid.data_fractions:
@@ -249,15 +238,15 @@ def _run_trial(
         train, features = ([pair[i] for pair in pairs] for i in (0, 1))
         data = replace(data, train=train, train_features=features)
         if counts := count_classes(prepared.task, data.train):
-            progress.note(describe_classes(counts))
+            launch.progress.note(describe_classes(counts))
     of_trial = replace(prepared, config=trial.config, data=data)
-    train_and_score(of_trial, trial.path, progress, resume=resume, callbacks=callbacks)
+    train_and_score(of_trial, trial.path, replace(launch, resume=resume, overwrite=False))
     return trial
 
 
 def _run_trial_in_worker(prepared: LoadedPerWorker[PreparedData], trial: _Trial) -> _Trial:
     try:
-        return _run_trial(prepared.get(), SILENT, (), trial)
+        return _run_trial(prepared.get(), Launch(), trial)
     except Interrupted:
         # The worker is terminated, and the state is saved: the next worker that gets the trial resumes it.
         os._exit(1)

@@ -1,7 +1,7 @@
 """One fine-tuning run, from prepared data to a scored model."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,6 @@ import torch
 
 from cloze import artifacts
 from cloze.artifacts import LEARNED_FROM, SCORED_ON
-from cloze.callbacks import Callback
 from cloze.file_io import write_json
 from cloze.file_names import MANIFEST
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
@@ -32,14 +31,7 @@ SCORES = "scores.json"
 
 
 def train_and_score(
-    prepared: PreparedData,
-    run: Path,
-    progress: Progress,
-    *,
-    resume: bool = False,
-    overwrite: bool = False,
-    callbacks: Sequence[Callback] = (),
-    files: Mapping[str, Path] = {},
+    prepared: PreparedData, run: Path, launch: Launch, files: Mapping[str, Path] = {}
 ) -> dict[str, Any]:
     """Make one run, score its best checkpoint, and return the content of `scores.json`."""
     config, context = prepared.config, prepared.context
@@ -52,7 +44,7 @@ def train_and_score(
         return FinetuningObjective(prepared.build_model(model), prepared, task)
 
     def build_batches() -> FinetuningBatches:
-        return FinetuningBatches(prepared.with_teacher_outputs(run, progress))
+        return FinetuningBatches(prepared.with_teacher_outputs(run, launch.progress))
 
     training_run = TrainingRun(
         path=run,
@@ -66,11 +58,11 @@ def train_and_score(
         budget=Budget(config.epochs * FinetuningBatches(prepared).steps_per_epoch, config.budget_seconds),
         card=_build_card_info(prepared),
         context=context,
-        launch=Launch(resume=resume, overwrite=overwrite, callbacks=callbacks, progress=progress),
+        launch=launch,
         files=files,
     )
     training_run.train(load, build_batches)
-    return context.run_on_rank_zero(lambda: _score_best(prepared, run, progress))
+    return context.run_on_rank_zero(lambda: _score_best(prepared, run, launch.progress))
 
 
 def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[str, Any]:
