@@ -29,7 +29,7 @@ from cloze.data.reading.tagged_text import (
     TaggedText,
     sentence_of_words,
 )
-from cloze.data.reading.word_tables import find_words, group_words, is_word_column
+from cloze.data.reading.word_tables import find_words, group_words, is_word_column, read_sentences_of_rows
 from cloze.errors import InputError
 from cloze.metrics.conll import Entity
 from cloze.tasks.span_offsets import Offsets, SpanReader
@@ -120,6 +120,8 @@ class TaggedReader:
             if labeled and len(tags) != 1:
                 raise self._unclear_tags(tags, first[0][1])
             rows = group_words(rows, columns, tags[0] if labeled else None, self._tag_name)
+        elif source.format in (FORMATS["table"], FORMATS["excel"]):
+            rows = read_sentences_of_rows(rows)
         spans = SpanReader(self.offsets)
         yield from parse_rows(
             source, lambda row: self._parse(row.raw, row.where, spans, labeled=labeled), rows

@@ -48,7 +48,7 @@ from cloze.data.reading.text_formats import (
     wikiextractor_documents,
 )
 from cloze.data.reading.text_layout import HEAD_BYTES, guess_text_layout
-from cloze.data.reading.word_tables import is_tagged_table, read_word_sheet, read_word_table
+from cloze.data.reading.word_tables import is_tagged_table
 from cloze.errors import InputError
 from cloze.progress import Bar
 from cloze.text_encoding import UTF_8
@@ -160,7 +160,7 @@ FORMATS: dict[str, Format] = {
         is_text_file=False,
         tasks=("all",),
         extensions=(EXCEL,),
-        rows=lambda source: (read_word_sheet if source.options.reader == "words" else read_excel)(source),
+        rows=read_excel,
     ),
     "arrow": Format(
         about="Arrow",
@@ -220,7 +220,7 @@ FORMATS: dict[str, Format] = {
         fits=lambda source: (
             source.extension in DELIMITED and (source.options.reader != "words" or is_tagged_table(source))
         ),
-        rows=lambda source: (read_word_table if source.options.reader == "words" else read_delimited)(source),
+        rows=read_delimited,
         text=TextFormat(read_file=_read_table_documents),
     ),
     "columns": Format(

@@ -10,12 +10,11 @@ tokens,ner_tags                           a sentence a row, as pandas writes a d
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple
 
 from cloze.data.reading.conll import TAG_NAMES, WORD_NAMES
-from cloze.data.reading.delimited import find_separator, read_delimited
-from cloze.data.reading.excel_files import read_excel
+from cloze.data.reading.delimited import find_separator
 from cloze.data.reading.json_rows import as_text, parse_list
 from cloze.data.reading.source import RawRow, Source
 from cloze.data.reading.tagged_text import SENTENCES, Sentence
@@ -126,28 +125,14 @@ def find_words(row: Mapping[str, Any], *, is_text_file: bool) -> WordColumns | N
     return None if any(isinstance(row[name], list) for name in columns.tags) else columns
 
 
-def read_word_table(source: Source) -> Iterator[RawRow]:
-    """Yield the rows of a TSV or CSV: of words as they are, of texts with lists for those that are written as text."""
-    rows = read_delimited(source)
-    first = list(islice(rows, 1))
-    rows = chain(first, rows)
-    cells = first[0][0] if first and source.options.tool is None else None
-    if isinstance(cells, Mapping) and find_words(cells, is_text_file=True):
-        return rows
-    return (
-        (cells if isinstance(cells, InputError) else with_lists(cells), where)
-        for cells, where in rows
-        if cells != {}
-    )
-
-
-def read_word_sheet(source: Source) -> Iterator[RawRow]:
-    """Yield the rows of an Excel file, of sentences with lists for those that are written as text."""
-    for cells, where in read_excel(source):
-        if not isinstance(cells, InputError):
+def read_sentences_of_rows(rows: Iterable[RawRow]) -> Iterator[RawRow]:
+    """Yield the rows of a table with a sentence or a text each, with lists for those that are written as text."""
+    for cells, where in rows:
+        if isinstance(cells, InputError):
+            yield cells, where
+        elif cells:
             texts = {name: "" if cell is None else str(cell) for name, cell in cells.items()}
-            cells = with_lists(texts) if is_sentence_row(texts) else cells
-        yield cells, where
+            yield with_lists(texts), where
 
 
 def group_words(
