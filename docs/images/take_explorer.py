@@ -42,7 +42,7 @@ def take(page: Page, address: str, name: str) -> None:
     page.reload()
     page.wait_for_timeout(1500)
     if view == "fill":
-        page.get_by_label("Also mask the words on the right").check()
+        page.get_by_label("Also mask the words after").check()
         page.wait_for_selector(".remark")
     if name == "senses":
         page.get_by_label("Model for: One word").select_option("sentences")

@@ -1,7 +1,7 @@
 /**
  * The address of a view, as in #fill?text=…: its values are in the fragment, which browsers do not send to servers.
  *
- * All views share the sentence and the second sentence.
+ * All views share the sentence, the second sentence and the model that was chosen last.
  */
 
 import { useContext, useEffect, useReducer } from "preact/hooks";
@@ -14,6 +14,7 @@ const SENTENCE = ["text", "pair"];
 const OF_THE_SENTENCE = ["hide", "token", "at", "from", "to", "start", "masked"]; // words and tokens by their numbers
 const remembered = new Map<string, Values>();
 let sentence: Values = {};
+let model: Values = {};
 const listeners = new Set<() => void>();
 let place = read();
 let timer = 0;
@@ -29,6 +30,7 @@ function read(): { view: string; values: Values } {
 
 function keep(view: string, values: Values): void {
   remembered.set(view, values);
+  if (values.model) model = { model: values.model };
   sentence = Object.fromEntries(SENTENCE.filter((key) => values[key]?.trim()).map((key) => [key, values[key]]));
 }
 
@@ -47,7 +49,7 @@ export function addressOf(view: string, changes: Values = {}): string {
     const isKept = (key: string) => !(SENTENCE.includes(key) || (isOther && OF_THE_SENTENCE.includes(key)));
     values = { ...sentence, ...Object.fromEntries(Object.entries(values).filter(([key]) => isKept(key))) };
   }
-  const query = new URLSearchParams({ ...values, ...changes }).toString();
+  const query = new URLSearchParams({ ...values, ...(view === place.view ? {} : model), ...changes }).toString();
   return `#${view}${query ? `?${query}` : ""}`;
 }
 

@@ -62,3 +62,16 @@ export function arrow(event: KeyboardEvent): [number, number] {
   if (event.key in moves) event.preventDefault();
   return moves[event.key] ?? [0, 0];
 }
+
+/** Move the focus within a group of buttons, which is one stop of the Tab key, and return the button. */
+export function moveFocus(event: KeyboardEvent & { currentTarget: Element }): HTMLElement | undefined {
+  const stops = [...event.currentTarget.querySelectorAll<HTMLElement>("button, a")];
+  const here = stops.indexOf(document.activeElement as HTMLElement);
+  const right = getComputedStyle(event.currentTarget).direction === "rtl" ? -1 : 1;
+  const moves: Record<string, number> = { ArrowRight: right, ArrowLeft: -right, ArrowDown: 1, ArrowUp: -1, Home: -here, End: -1 - here };
+  if (!(event.key in moves)) return;
+  event.preventDefault();
+  const stop = stops.at((here + moves[event.key]) % stops.length)!;
+  stop.focus();
+  return stop;
+}

@@ -3,6 +3,7 @@
 import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { addressOf, setView, usePlace, writeAddress } from "./address";
+import { moveFocus } from "./format";
 import { forgetAnswers, Skeleton } from "./parts/answer";
 import { lazy } from "./parts/lazy";
 import { type Model, Models, toModel } from "./parts/models";
@@ -70,7 +71,7 @@ function App() {
         </div>
         <ThemeSwitch />
       </header>
-      <div class="tabs" role="tablist" aria-label="Views">
+      <div class="tabs" role="tablist" aria-label="Views" onKeyDown={(event) => moveFocus(event)?.click()}>
         {VIEWS.map(({ id, title }) => (
           <a
             role="tab"
@@ -80,7 +81,6 @@ function App() {
             aria-selected={id === view?.id}
             tabIndex={view && id !== view.id ? -1 : 0}
             onClick={writeAddress}
-            onKeyDown={moveAmongTabs}
           >
             {title}
           </a>
@@ -107,17 +107,6 @@ function App() {
 function firstView(models: Model[]): View {
   const answered = models.flatMap(({ abilities }) => VIEWS.filter(({ needs }) => abilities.has(needs)));
   return answered[0] ?? VIEWS[0];
-}
-
-function moveAmongTabs(event: KeyboardEvent): void {
-  const tabs = [...document.querySelectorAll<HTMLElement>('[role="tab"]')];
-  const here = tabs.indexOf(event.currentTarget as HTMLElement);
-  const places: Record<string, number> = { ArrowRight: here + 1, ArrowLeft: here - 1, Home: 0, End: tabs.length - 1, " ": here };
-  if (!(event.key in places)) return;
-  event.preventDefault();
-  const tab = tabs[(places[event.key] + tabs.length) % tabs.length];
-  tab.click();
-  tab.focus();
 }
 
 function ThemeSwitch() {

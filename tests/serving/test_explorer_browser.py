@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from clients import client_of, listening
-from explorer_models import BLAME_OR_PRAISE, make_classifier, make_models
+from explorer_models import BLAME_OR_PRAISE, CONFIG, PIECES, make_classifier, make_models
 
 import cloze
 from cloze.api.evaluation import EvaluationResult
@@ -35,10 +35,13 @@ from cloze.explorer.text_window import text_window, view_masking
 from cloze.inference.explain import explain
 from cloze.inference.predictor import Predictor
 from cloze.metrics.breakdown import class_breakdown
+from cloze.models.bert import BertModel
+from cloze.models.heads import BertForPreTraining
 from cloze.reports.run_report import write_report
 from cloze.tasks.texts import LabeledText
 from helpers import task_of
 from pages import percent, serious_violations, share_of
+from tiny_models import write_checkpoint
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = sync_api.expect
@@ -55,7 +58,7 @@ MINI = Path(cloze.__file__).parent / "pretrained" / "cloze-mini"
 EXAMPLES: dict[str, Any] = json.loads((PAGE / "src" / "examples.json").read_text("utf-8"))
 
 SCREENS: dict[str, dict[str, Any]] = {
-    "light": {"viewport": {"width": 1100, "height": 800}, "color_scheme": "light"},
+    "light": {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1100, "height": 800}, "color_scheme": "dark"},
     "phone": {"viewport": {"width": 360, "height": 740}, "color_scheme": "light", "has_touch": True},
 }
@@ -72,6 +75,29 @@ SHOWS = {
     "tour": "table.input td",
 }
 """An element that a view has once its example is answered."""
+SHIFT = """window.shift = 0;
+new PerformanceObserver((list) => list.getEntries().forEach((entry) => { window.shift += entry.value; }))
+  .observe({ type: "layout-shift", buffered: true });"""
+BEYOND = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+NARROW = """() => {
+  const found = [], texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const range = document.createRange(), text = texts.currentNode.data.trim();
+    range.selectNodeContents(texts.currentNode);
+    const lines = new Set([...range.getClientRects()].map(({ top }) => Math.round(top)));
+    if (lines.size > 1 && text.length < 3 * (lines.size - 1)) found.push(text);
+  }
+  return found;
+}"""
+CUT = """() => [...document.querySelectorAll("main :not(input)")]
+  .filter((one) => one.clientWidth && getComputedStyle(one).overflow !== "visible")
+  .filter((one) => one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1)
+  .map((one) => one.outerHTML.slice(0, 100))"""
+LOST_COLORS = """() => [...document.querySelectorAll(
+  "main :is(mark, .piece, .head, .strip, .heat td[style], [type=checkbox], .word[aria-pressed=true])",
+)].map((one) => [one.outerHTML.slice(0, 100), getComputedStyle(one)])
+  .filter(([_, style]) => style.forcedColorAdjust !== "none" || style.printColorAdjust !== "exact")
+  .map(([html]) => html)"""
 HIDDEN = ".strip"
 """Elements that axe need not see: many, and no text."""
 
@@ -199,14 +225,16 @@ def opened(visited: Visit) -> Iterator[Visit]:
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_every_view_is_legible(browser: Any, address: str, screen: str) -> None:
-    beyond = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     # no request gave the table of errors; Pairs has three parts, Inside the answers without some heads
     menus = {**dict.fromkeys(SHOWS, 1), "errors": 0, "pairs": 3, "inside": 2}
     with visit(browser, address, **SCREENS[screen]) as visited:
+        visited.page.add_init_script(SHIFT)
         for view in SHOWS:
+            visited.page.goto("about:blank")  # the next address is loaded
             page = visited.open(view)
+            assert page.evaluate("window.shift") < 0.1, view
             expect(page.get_by_role("tab", selected=True)).to_have_text(view.capitalize())
-            assert page.evaluate(beyond) <= 0, f"{view} is wider than the screen"
+            assert page.evaluate(BEYOND) <= 0, f"{view} is wider than the screen"
             expect(page.get_by_role("button", name="Copy as")).to_have_count(menus[view])
             if view in ("layers", "inside", "pairs", "answers"):
                 sizes = page.evaluate(TEXT_SIZES)
@@ -218,6 +246,57 @@ def test_every_view_is_legible(browser: Any, address: str, screen: str) -> None:
                 assert [each for each in page.evaluate(CONTRASTS) if each[0] < 4.5] == [], view
             if screen == "light":
                 assert serious_violations(page, without=HIDDEN) == [], view
+                for width in (768, 720, 718):  # a tablet, a zoom of 200%, paper
+                    page.set_viewport_size({"width": width, "height": 900})
+                    page.emulate_media(media="print" if width == 718 else "screen")
+                    assert page.evaluate(BEYOND) <= 0, (view, width)
+                    assert page.evaluate(NARROW) == [], (view, width)
+                assert page.evaluate(CUT) == [], view
+                page.emulate_media(forced_colors="active")
+                assert page.evaluate(LOST_COLORS) == [], view
+                page.emulate_media(media="screen", forced_colors="none")
+                page.set_viewport_size(SCREENS[screen]["viewport"])
+
+
+def test_a_large_model_and_odd_words_fit_the_page(browser: Any, tmp_path: Path) -> None:
+    config = replace(CONFIG, num_hidden_layers=12, num_attention_heads=12)
+    write_checkpoint(tmp_path, BertForPreTraining(BertModel(config)), PIECES, max_seq_length=128)
+    signs = [
+        "a" * 160,
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+        "\U0001f1e9\U0001f1ea",
+        "\U0001f44d\U0001f3fd",
+        "\u05e9\u05dc",
+    ]
+    with (
+        listening(client_of({"deep": tmp_path}).app) as at,
+        visit(browser, at, **SCREENS["light"]) as visited,
+    ):
+        page = visited.open("inside")
+        hidden = page.locator(".scroll:has(.heads)").evaluate_all(
+            "all => all.map(one => one.scrollWidth - one.clientWidth)"
+        )
+        assert hidden == [0, 0]
+        page.get_by_label("Second text").fill("")
+        for view, label in (
+            ("inside", "Text"),
+            ("layers", "Text; [MASK] hides a word"),
+            ("fill", "Your own sentence"),
+        ):
+            page = visited.open(view)
+            page.get_by_label(label, exact=True).fill(" ".join([*signs, *["river"] * 40]))
+            tokens = page.locator(".word" if view == "fill" else ".pieces .piece")
+            expect(tokens.last).to_have_text(re.compile("river" if view == "fill" else "SEP"))
+            expect(page.locator("[aria-busy]")).to_have_count(0)
+            assert page.evaluate(BEYOND) <= 0, view
+            assert tokens.evaluate_all("all => all.filter(one => one.tabIndex >= 0).length") == 1, view
+            tokens.first.focus()
+            for key, place in (("ArrowRight", 1), ("End", -1), ("ArrowRight", 0)):
+                page.keyboard.press(key)
+                expect(tokens.nth(place)).to_be_focused()
+            if view == "inside":
+                expect(page.locator(".steps .note bdi")).to_have_count(2)
+        assert tokens.all_text_contents()[:5] == signs
 
 
 def test_words_are_hidden_by_a_click_and_kept_in_the_address(opened: Visit) -> None:
@@ -228,14 +307,14 @@ def test_words_are_hidden_by_a_click_and_kept_in_the_address(opened: Visit) -> N
     expect(masks).to_have_text("Nothing is hidden. Click a word above.")
     page.get_by_role("button", name="London").click()
     expect(headings).to_have_text("Blank 1 · you hid “London”")
-    page.get_by_label("Also mask the words on the right").check()
+    page.get_by_label("Also mask the words after").check()
     expect(page).to_have_url(re.compile(r"#fill\?text=The\+man\+went\+to\+London\.&hide=4&left=1$"))
     address = page.url
     page.get_by_role("button", name="man", exact=True).press("Enter")
     expect(page.locator(".masks .card")).to_have_count(2)
     expect(page.locator(".masks table.bars")).to_have_count(4)
     expect(page.locator(".masks table.bars tr")).to_have_count(32)
-    expect(page.locator(".remark").first).to_contain_text("words on the right")
+    expect(page.locator(".remark").first).to_contain_text("words after it")
     # a blank stays one, in any case
     page.get_by_label("Your own sentence").fill("The [mask] went to the [Mask] river.")
     page.get_by_role("button", name="a blank").first.click()
@@ -249,7 +328,7 @@ def test_words_are_hidden_by_a_click_and_kept_in_the_address(opened: Visit) -> N
     page.goto("about:blank")
     page.goto(address)
     expect(headings).to_have_text("Blank 1 · you hid “London”")
-    expect(page.get_by_label("Also mask the words on the right")).to_be_checked()
+    expect(page.get_by_label("Also mask the words after")).to_be_checked()
     # an answer stays under the heading that it answers
     waiting: list[Any] = []
     page.route("**/fill", lambda route: waiting.append(route))  # the next answer takes its time
@@ -275,7 +354,7 @@ def test_numbers_inside_are_those_of_the_server(opened: Visit) -> None:
         f"{opened.address}/explore/row", data=asked | {"layer": 1, "head": 2, "token": 3}
     ).json()
     best = max(range(9), key=lambda piece: answer["weights"][piece])
-    token = page.locator(".piece").nth(best).evaluate("one => one.firstChild.data")
+    token = page.locator(".piece").nth(best).evaluate("one => one.firstChild.textContent")
     shown = f"born attends to {token} with weight {percent(answer['weights'][best])}."
     expect(page.locator(".remark")).to_contain_text(shown)
     page.locator(".matrix").focus()
@@ -967,6 +1046,10 @@ def test_another_model_does_not_show_the_answer_of_the_one_before(
         expect(page.locator(".running")).to_have_count(0)
         release(page, waiting, '"two"')
         expect(page.locator(".running")).to_have_count(1)
+        for view in ("predict", "errors", "why"):  # where it stays chosen
+            page.get_by_role("tab", name=view.capitalize()).click()
+            if view != "errors":
+                expect(page.locator(".part-head select")).to_have_value("two")
 
 
 def shown_rows(page: Any, count: int) -> list[list[str]]:

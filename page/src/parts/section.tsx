@@ -56,7 +56,7 @@ export function Section(props: {
   const models = useContext(Models).filter(({ abilities }) => abilities.has(needs));
   if (needs === "embed") models.sort((a, b) => Number(b.isSentenceEncoder) - Number(a.isSentenceEncoder));
   const able = models.map(({ name }) => name);
-  const [kept, setModel] = useKept(props.name ? `${props.name}-model` : "model", able[0] ?? "");
+  const [kept, setModel] = useKept(props.name ? `${props.name}-model` : "model", "");
   const model = able.includes(kept) ? kept : able[0];
   return (
     <section class="part">

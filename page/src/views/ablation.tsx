@@ -1,7 +1,7 @@
 /** Ablation: the answers of a model with all attention heads, and with some switched off. */
 
 import { useKept } from "../address";
-import { fixed, percent } from "../format";
+import { fixed, moveFocus, percent } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { type BarRow, Bars, nextSentenceRows } from "../parts/charts";
 import { type Candidate, useModel } from "../parts/models";
@@ -73,10 +73,10 @@ export function Ablation({ attention, text }: { attention: Attention; text: Text
             <span class="muted" role="status">{off.length ? `Off: ${off.map(nameOf).join(", ")}` : "No head is off."}</span>
           </p>
           {hides && (
-            <p class="examples" role="group" aria-label="Word to mask">
+            <p class="examples" role="group" aria-label="Word to mask" onKeyDown={moveFocus}>
               <span class="muted">Mask</span>
               {words.map((i) => (
-                <button type="button" class="chip" aria-pressed={i === hidden} onClick={() => setMasked(String(i + 1), true)}>{tokens[i]}</button>
+                <button type="button" class="chip" aria-pressed={i === hidden} tabIndex={i === hidden ? 0 : -1} onClick={() => setMasked(String(i + 1), true)}>{tokens[i]}</button>
               ))}
             </p>
           )}

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useMemo, useRef } from "preact/hooks";
 import { setValues, useKept } from "../address";
-import { arrow, percent, within } from "../format";
+import { arrow, moveFocus, percent, within } from "../format";
 import { useWidth } from "../parts/chart";
 import { Scroll } from "../parts/charts";
 import { linkPath, range } from "../parts/drawing";
@@ -126,15 +126,16 @@ export function AttentionExplorer({
         <h3>Attention: {title[0].toLowerCase() + title.slice(1)}</h3>
         <p class="note">
           Choose a head; a row of its map is a token that attends, a column a token it attends to. Then point at a token or
-          move to it with Tab: the stronger the color of another token, the larger its weight.
+          move to it by arrow keys: the stronger the color of another token, the larger its weight.
         </p>
-        <div class="pieces" role="group" aria-label="Tokens">
+        <div class="pieces" role="group" aria-label="Tokens" onKeyDown={moveFocus}>
           {tokens.map((token, i) => (
             <button
               type="button"
               class={pieceClass(segments[i], attention.unknown?.includes(i))}
               title={attention.unknown?.includes(i) ? UNKNOWN : undefined}
               aria-pressed={i === from}
+              tabIndex={i === from ? 0 : -1}
               aria-label={`${token}, attention weight ${percent(weights[from]?.[i] ?? 0)}`}
               style={{ "--strength": `${Math.round(100 * Math.sqrt(weights[from]?.[i] ?? 0))}%` }}
               onPointerEnter={(event) => event.pointerType === "mouse" && choose({ from: i })}

@@ -2,7 +2,7 @@
 
 import { chooseText, useKept, useSentence } from "../address";
 import chosen from "../examples.json";
-import { percent } from "../format";
+import { moveFocus, percent } from "../format";
 import { Answer, MAX_CHARACTERS, useAnswer } from "../parts/answer";
 import { Bars } from "../parts/charts";
 import { Caption, Examples, Switch, TextField } from "../parts/forms";
@@ -11,7 +11,8 @@ import { Section, type View } from "../parts/section";
 import { isMask } from "../texts";
 
 const MASK = "[MASK]";
-const WORD = /\[mask\]|<mask>|[\p{L}\p{N}][\p{L}\p{M}\p{N}]*|[^\s]/giu;
+const EMOJI = /\p{RI}{2}|\p{ExtPict}[\p{M}\p{EMod}]*(?:\u200d\p{ExtPict}[\p{M}\p{EMod}]*)*/u; // flags and families are one
+const WORD = new RegExp(`\\[mask\\]|<mask>|[\\p{L}\\p{N}][\\p{L}\\p{M}\\p{N}]*|${EMOJI.source}|[^\\s]`, "giu");
 const TOP = 8;
 const LONG = 220; // characters from which the type shrinks
 
@@ -57,7 +58,7 @@ function Fill({ model }: { model: string }) {
         all={chosen.fill.map((example) => [example.name, example.text] as const)}
         choose={chooseText}
       />
-      <p><Switch label="Also mask the words on the right of each blank" kept={left} /></p>
+      <p><Switch label="Also mask the words after each blank" kept={left} /></p>
       {hidden.length ? (
         <Answer asked={asked} class="masks" isLive>
           {([full, ...alone], body, asked: Word[]) =>
@@ -85,7 +86,7 @@ function Sentence({ text, words, toggle }: { text: string; words: Word[]; toggle
   let end = 0;
   const size = text.length > LONG ? Math.max(0.5, LONG / text.length) : 1;
   return (
-    <div class="sentence" dir="auto" role="group" aria-label="The sentence, word by word" style={{ "--size": size }}>
+    <div class="sentence" dir="auto" role="group" aria-label="The sentence, word by word" onKeyDown={moveFocus} style={{ "--size": size }}>
       {words.map((word, i) => {
         const before = text.slice(end, word.start);
         end = word.end;
@@ -96,6 +97,7 @@ function Sentence({ text, words, toggle }: { text: string; words: Word[]; toggle
               type="button"
               class="word"
               aria-pressed={word.isHidden}
+              tabIndex={i ? -1 : 0}
               aria-label={isMask(word.text) ? "a blank" : word.text}
               title={word.isHidden ? "Show this word" : "Hide this word"}
               onClick={() => toggle(word, i)}
@@ -122,7 +124,7 @@ function withMasks(text: string, words: Word[], from = text.length): string {
 
 /** The candidates for one blank. */
 function Blank({ word, number, full, left }: { word: Word; number: number; full: Candidate[]; left?: Candidate[] }) {
-  const title = `Blank ${number}${isMask(word.text) ? "" : ` · you hid “${word.text}”`}`;
+  const title = <>Blank {number}{!isMask(word.text) && <> · you hid “<bdi>{word.text}</bdi>”</>}</>;
   const rows = (candidates: Candidate[]) =>
     candidates.map(({ token, probability }) => ({
       label: token,
@@ -136,14 +138,14 @@ function Blank({ word, number, full, left }: { word: Word; number: number; full:
       <h3>{title}</h3>
       <div class="columns">
         <div><p class="note">With the words on both sides</p><Bars rows={rows(full)} name="With the words on both sides" file={`blank-${number}`} /></div>
-        <div><p class="note">With the words on the left only</p><Bars rows={rows(left)} name="With the words on the left only" file={`blank-${number}-left`} /></div>
+        <div><p class="note">With the words before it only</p><Bars rows={rows(left)} name="With the words before it only" file={`blank-${number}-left`} /></div>
       </div>
       <p class="remark">
         {both.token === alone.token
-          ? `“${both.token}” is first both ways: ${percent(both.probability)} with the words on the right, ${percent(alone.probability)} without.`
-          : `The words on the right change the first guess from “${alone.token}” (${percent(alone.probability)}) to “${both.token}” (${percent(both.probability)}).`}
+          ? `“${both.token}” is first both ways: ${percent(both.probability)} with the words after it, ${percent(alone.probability)} without.`
+          : `The words after it change the first guess from “${alone.token}” (${percent(alone.probability)}) to “${both.token}” (${percent(both.probability)}).`}
       </p>
-      <p class="note">Each word on the right is replaced by a mask. BERT was trained with 15% of the words masked, so a long run of masks is unusual for it.</p>
+      <p class="note">Each word after it is replaced by a mask. BERT was trained with 15% of the words masked, so a long run of masks is unusual for it.</p>
     </div>
   );
 }

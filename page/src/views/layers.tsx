@@ -4,7 +4,7 @@ import { memo } from "preact/compat";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { addressOf, chooseText, useKept, useSentence } from "../address";
 import chosen from "../examples.json";
-import { fixed, floats, percent, within } from "../format";
+import { fixed, floats, moveFocus, percent, within } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Bar, Bars, Scroll, Strip } from "../parts/charts";
 import { Curves } from "../parts/curves";
@@ -73,7 +73,7 @@ function Walk({ trace, body, chooseToken }: { trace: Trace; body: Body; chooseTo
         <Tokens trace={trace} layer={station.layer} choose={chooseToken} />
       </div>
       <div class="card">
-        <h3>What happens to {trace.tokens[trace.token]}</h3>
+        <h3>What happens to <bdi>{trace.tokens[trace.token]}</bdi></h3>
         <div class="rail" role="group" aria-label="Parts of the model">
           <button type="button" class="quiet play" onClick={isPlaying.toggle}>{isPlaying.on ? "Pause" : "Play"}</button>
           {groups.map((group) => (
@@ -125,13 +125,14 @@ function Tokens({ trace, layer, choose }: { trace: Trace; layer: number | null; 
         Choose the token to follow. In a layer, number and color say how far the vector of each token turned: 1 − cosine of its
         vectors before and after.
       </p>
-      <div class="pieces" role="group" aria-label="Tokens">
+      <div class="pieces" role="group" aria-label="Tokens" onKeyDown={moveFocus}>
         {trace.tokens.map((token, i) => (
           <button
             type="button"
             class={pieceClass(trace.token_type_ids[i], trace.unknown.includes(i))}
             title={trace.unknown.includes(i) ? UNKNOWN : undefined}
             aria-pressed={i === trace.token}
+            tabIndex={i === trace.token ? 0 : -1}
             aria-label={movements ? `${token}, moved ${movements[i].toFixed(2)} in layer ${layer! + 1}` : token}
             style={{ "--strength": movements ? `${Math.round((100 * movements[i]) / largest)}%` : "0%" }}
             onClick={() => choose(i)}
@@ -363,7 +364,7 @@ function Movements({ trace }: { trace: Trace }) {
     <div class="card movements">
       <h3>How far the vectors turn</h3>
       <p class="note">
-        1 − cosine of the vectors before and after each layer: {trace.tokens[trace.token]} in color, the other tokens in gray.
+        1 − cosine of the vectors before and after each layer: <bdi>{trace.tokens[trace.token]}</bdi> in color, the other tokens in gray.
       </p>
       <Picture name="movements">
         <Curves lines={lines} end={trace.layers.length} unit="layer" dotted="train" label={`Movement of ${trace.tokens[trace.token]} by layer: ${own}`} />

@@ -1,6 +1,6 @@
 /** One head’s output for one token: query · key, ÷ √head size, softmax, the weighted values. */
 
-import { fixed, percent, positive } from "../format";
+import { fixed, moveFocus, percent, positive } from "../format";
 import { Bar, Scroll, Strip } from "../parts/charts";
 import { largestOf, range } from "../parts/drawing";
 import { StripShades } from "../parts/shades";
@@ -31,7 +31,7 @@ export function RowSteps({ row, tokens, cell, choose }: { row: Row; tokens: stri
   return (
     <>
       <p class="remark" aria-live="polite">
-        In layer {layer + 1}, head {head + 1}, <b>{tokens[from]}</b> attends to <b>{tokens[to]}</b> with weight {percent(row.weights[to])}.
+        In layer {layer + 1}, head {head + 1}, <b dir="auto">{tokens[from]}</b> attends to <b dir="auto">{tokens[to]}</b> with weight {percent(row.weights[to])}.
       </p>
       <ol class="steps">
         <li><Product row={row} tokens={tokens} from={from} to={to} /></li>
@@ -52,7 +52,7 @@ function Product({ row: { query, key, products }, tokens, from, to }: { row: Row
   return (
     <>
       <h4>query · key</h4>
-      <p class="note">The query of {tokens[from]} and the key of {tokens[to]}: {q.length} numbers each, multiplied one by one and summed.</p>
+      <p class="note">The query of <bdi>{tokens[from]}</bdi> and the key of <bdi>{tokens[to]}</bdi>: {q.length} numbers each, multiplied one by one and summed.</p>
       <p class="strips">
         <span>query</span><Strip values={q} largest={largest} />
         <span>key</span><Strip values={k} largest={largest} />
@@ -99,11 +99,11 @@ function Softmax({ row: { scores, weights }, tokens, to, choose }: { row: Row; t
         e^({fixed(scores[to], 2)} − {parenthesized(largest)}) ÷ Σ = {positive(Math.exp(scores[to] - largest))} ÷ {fixed(total)} = <b>{percent(weights[to])}</b>
       </p>
       <Scroll label="Attention weight of each token" class="tall">
-        <table class="bars scores" aria-label="Score and attention weight of each token">
+        <table class="bars scores" aria-label="Score and attention weight of each token" onKeyDown={moveFocus}>
           <tbody>
             {order.map((i) => (
               <tr class={i === to ? "strong" : undefined}>
-                <th scope="row"><button type="button" class="link" aria-label={`${tokens[i]}, token ${i + 1}`} onClick={() => choose(i)}>{tokens[i]}</button></th>
+                <th scope="row"><button type="button" class="link" tabIndex={i === to ? 0 : -1} aria-label={`${tokens[i]}, token ${i + 1}`} onClick={() => choose(i)}>{tokens[i]}</button></th>
                 <td>{fixed(scores[i], 2)}</td>
                 <td class="bar"><Bar share={weights[i]} /></td>
                 <td>{percent(weights[i])}</td>
