@@ -209,6 +209,25 @@ def test_smaller_precisions_report_their_loss(
         assert check["lowest_cosine"] > cosine
 
 
+def run_int8(
+    arrays: dict[str, Any], nodes: list[tuple[str, list[str], str]], values: Any, limit: int = 63
+) -> tuple[dict[str, Any], Any]:
+    """Round the matrices of a graph from `input` to `output`; return the arrays that it has, and its output."""
+    helper = onnx.helper
+    graph = helper.make_graph(
+        [helper.make_node(operator, inputs, [output]) for operator, inputs, output in nodes],
+        "graph",
+        [helper.make_tensor_value_info("input", helper.np_dtype_to_tensor_dtype(values.dtype), values.shape)],
+        [helper.make_tensor_value_info("output", onnx.TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    quantize_graph(graph, limit)
+    stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", export.OPSET)], ir_version=10)
+    (found,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"input": values})
+    return stored, found
+
+
 @pytest.mark.parametrize("limit", [63, pytest.param(127, marks=NEEDS_VNNI)])
 def test_the_largest_activations_and_weights_do_not_overflow(limit: int) -> None:
     """Nearly all activations are the largest, and the weights of an output have one sign."""
@@ -217,73 +236,42 @@ def test_the_largest_activations_and_weights_do_not_overflow(limit: int) -> None
     activations = np.ones((2, 3, 256), np.float32)
     activations[1] = -1
     activations[:, :, 100] *= -1
-    (found,) = run_int8({"matrix": matrix}, [("MatMul", ["input", "matrix"])], activations, limit)
+    nodes = [("MatMul", ["input", "matrix"], "output")]
+    _, found = run_int8({"matrix": matrix}, nodes, activations, limit)
     np.testing.assert_allclose(found, activations @ matrix, rtol=0.01)
 
 
 def test_tokens_of_feed_forward_layers_are_rounded_by_scales_of_their_own() -> None:
     generator = np.random.default_rng(6)
     matrix = generator.normal(size=(16, 64)).astype(np.float32)
-    activations = generator.normal(size=(2, 9, 16)).astype(np.float32) * np.logspace(-6, 6, 18).reshape(
-        2, 9, 1
-    )
+    spread = np.logspace(-6, 6, 18).reshape(2, 9, 1)
+    activations = (generator.normal(size=(2, 9, 16)) * spread).astype(np.float32)
     activations[1, 4] = 0
     for weight, values in ((matrix, activations), (matrix.T.copy(), np.repeat(activations, 4, -1))):
-        (found,) = run_int8({"matrix": weight}, [("MatMul", ["input", "matrix"])], values.astype(np.float32))
-        expected = values.astype(np.float32) @ weight
+        _, found = run_int8({"matrix": weight}, [("MatMul", ["input", "matrix"], "output")], values)
+        expected = values @ weight
         error, largest = (np.abs(array).max(-1) for array in (found - expected, expected))
         assert (error <= 0.05 * largest).all()
 
 
-def run_int8(
-    arrays: dict[str, Any], nodes: list[tuple[str, list[str]]], values: Any, limit: int = 63
-) -> list[Any]:
-    """Run a chain of operators on values after its matrices were rounded."""
-    helper, kinds = onnx.helper, {np.dtype("float32"): onnx.TensorProto.FLOAT}
-    names = [f"hidden{number}" for number in range(len(nodes))]
-    graph = helper.make_graph(
-        [helper.make_node(kind, inputs, [name]) for (kind, inputs), name in zip(nodes, names, strict=True)],
-        "graph",
-        [helper.make_tensor_value_info("input", kinds[values.dtype], values.shape)],
-        [helper.make_tensor_value_info(names[-1], onnx.TensorProto.FLOAT, None)],
-        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
-    )
-    quantize_graph(graph, limit)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", export.OPSET)], ir_version=10)
-    found: list[Any] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"input": values})
-    return found
-
-
 def test_int8_has_seven_bits_and_a_scale_for_each_row_and_output() -> None:
     """Of the table of the vocabulary, which the embeddings and the scores share, and of a matrix."""
-    helper, generator = onnx.helper, np.random.default_rng(5)
+    generator = np.random.default_rng(5)
     arrays = {
-        name: generator.normal(size=shape).astype(np.float32) * generator.uniform(0.1, 9, spread)
+        name: (generator.normal(size=shape) * generator.uniform(0.1, 9, spread)).astype(np.float32)
         for name, shape, spread in (("table", (50, 8), (50, 1)), ("matrix", (8, 8), (1, 8)))
     }
-    nodes = (
-        helper.make_node("Gather", ["table", "ids"], ["rows"]),
-        helper.make_node("MatMul", ["rows", "matrix"], ["hidden"]),
-        helper.make_node("Transpose", ["table"], ["vocabulary"], perm=[1, 0]),
-        helper.make_node("MatMul", ["hidden", "vocabulary"], ["scores"]),
-    )
-    graph = helper.make_graph(
-        nodes,
-        "graph",
-        [helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["n"])],
-        [helper.make_tensor_value_info("scores", onnx.TensorProto.FLOAT, ["n", 50])],
-        [onnx.numpy_helper.from_array(array.astype(np.float32), name) for name, array in arrays.items()],
-    )
-    quantize_graph(graph)
-    stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    assert {name: array.shape for name, array in stored.items() if array.dtype == np.int8} == {
-        "table.int8": (50, 8),
-        "matrix.int8": (8, 8),
-    }
+    nodes = [
+        ("Gather", ["table", "input"], "rows"),
+        ("MatMul", ["rows", "matrix"], "hidden"),
+        ("Transpose", ["table"], "vocabulary"),
+        ("MatMul", ["hidden", "vocabulary"], "output"),
+    ]
+    stored, found = run_int8(arrays, nodes, np.arange(50))
+    shapes = {name: array.shape for name, array in stored.items() if array.dtype == np.int8}
+    assert shapes == {"table.int8": (50, 8), "matrix.int8": (8, 8)}
     assert (np.abs(stored["table.int8"]).max(1) == 63).all()
     assert (np.abs(stored["matrix.int8"]).max(0) == 63).all()
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", export.OPSET)], ir_version=10)
-    (found,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"ids": np.arange(50)})
     expected = arrays["table"] @ arrays["matrix"] @ arrays["table"].T
     assert 1e-4 < np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
 

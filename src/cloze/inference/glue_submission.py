@@ -114,8 +114,7 @@ def _models_by_task(
     missing = sorted(trained - set(models_of))
     if missing and not fill_majority:
         remedy = "Give one, or say `fill_majority`: each row gets the most frequent label"
-        note = ", as the paper did for wnli" if "wnli" in missing else ""
-        raise InputError(f"no model for {', '.join(missing)}", where="model", remedy=remedy + note)
+        raise InputError(f"no model for {', '.join(missing)}", where="model", remedy=remedy)
     return {task: tuple(models_of[other]) for task, other in trained_as.items() if other in models_of}
 
 
