@@ -22,7 +22,7 @@ from cloze.explorer.encoder_internals import (
     trace_token,
 )
 from cloze.explorer.text_window import text_window, view_masking
-from cloze.explorer.word_in_context import word_in_context
+from cloze.explorer.word_in_context import WordInContext, word_in_context
 from cloze.inference.pretrained_heads import FillMask
 from cloze.models.batch import to_device
 from cloze.models.bert import BertLayer, BertModel
@@ -112,6 +112,13 @@ def test_distances_in_the_plane_are_those_of_three_vectors(model: BertModel) -> 
             for each in (points[layer], found.vectors[layer])
         )
         torch.testing.assert_close(flat, deep, rtol=1e-3, atol=5e-3)
+
+
+def test_equal_vectors_are_one_point_without_variance() -> None:
+    one = np.random.default_rng(0).normal(size=(2, 1, 64)).astype(np.float32)
+    points, shares = WordInContext((), one.repeat(3, 1)).project_to_plane()
+    assert not points.any()
+    assert not shares.any()
 
 
 def test_a_word_may_have_several_tokens_and_occur_once(model: BertModel) -> None:
