@@ -13,9 +13,8 @@ from tokenizers import normalizers
 
 from cloze import artifacts
 from cloze.data.build import vocabulary
-from cloze.data.build.accents import AccentCounts, strip_accents
 from cloze.data.build.input_shards import BuildRun, ReadingConfig
-from cloze.data.build.vocabulary import VocabularyConfig, train_vocabulary
+from cloze.data.build.vocabulary import AccentCounts, VocabularyConfig, strip_accents, train_vocabulary
 from cloze.errors import InputError
 from cloze.progress import Progress
 from cloze.tokenization.loading import load_tokenizer

@@ -4,10 +4,12 @@ The counts of a part are a file (`part_files`): a killed count resumes, and voca
 can be learned from one count.
 """
 
+import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import lru_cache, partial
+from heapq import nsmallest
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,14 @@ import pyarrow as pa
 
 from cloze import artifacts
 from cloze.arguments import check_integer
-from cloze.data.build.accents import AccentCounts
-from cloze.data.build.cleaning import CleaningConfig, CleaningCounts, clean_all, no_text_error
+from cloze.data.build.cleaning import (
+    MAX_EXAMPLES,
+    CleaningConfig,
+    CleaningCounts,
+    Counts,
+    clean_all,
+    no_text_error,
+)
 from cloze.data.build.directory import (
     check_output_is_not_read,
     keep_finished_parts,
@@ -49,6 +57,7 @@ from cloze.tokenization.wordpiece_trainer import count_words
 KIND = "vocabulary"
 _SCHEMA = pa.schema([("word", pa.large_string()), ("count", pa.int64())])
 _PACKAGES = ("cloze-bert", "tokenizers")  # the counts depend on them
+_MIN_CHANGED_SHARE = 0.01  # of the letters; fewer that lower-casing changes give no warning
 _MERGE_ROWS = 1 << 21  # rows in memory before the counts of each word are added up
 
 
@@ -102,6 +111,72 @@ def _count_shard(
                 count_words((line for document in cleaned for line in document.lines), **of_tokenizer)
             )
     return totals, cleaning
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedWord:
+    """A word before and after."""
+
+    before: str
+    after: str
+    """With spaces between characters, if there are more of them than before."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccentCounts(Counts):
+    """Counts of the letters of a text that lower-casing without accents changes.
+
+    BERT decomposes characters (NFD) and deletes nonspacing marks. That is harmless in English; it also deletes vowel
+    signs (Devanagari, Thai), makes one letter of two (Ukrainian, Japanese), and takes the syllables of Korean apart.
+    """
+
+    letters: int = 0
+    changed: int = 0
+    examples: tuple[ChangedWord, ...] = ()
+    """The words with the most changed letters, of the first text that has any."""
+
+    @classmethod
+    def of_words(cls, words: Iterable[tuple[str, int]]) -> "AccentCounts":
+        """Count the letters of words, each given with its number of occurrences."""
+        letters = 0
+        changes: list[tuple[int, str]] = []
+        for word, count in words:
+            if word.isascii():
+                letters += count * (len(word) if word.isalpha() else sum(map(str.isalpha, word)))
+                continue
+            kinds = list(map(_change, word))
+            letters += count * (len(kinds) - kinds.count(None))
+            if changed := kinds.count(True):
+                changes.append((-count * changed, word))
+        examples = []
+        for _, word in nsmallest(MAX_EXAMPLES, changes):
+            after = strip_accents(word)
+            examples.append(ChangedWord(word, " ".join(after) if len(after) > len(word) else after))
+        return cls(letters, -sum(change for change, _ in changes), tuple(examples))
+
+    def describe(self) -> list[str]:
+        """Return a warning if a noticeable share of the letters changes."""
+        if self.changed < max(1, _MIN_CHANGED_SHARE * self.letters):
+            return []
+        examples = ", ".join(f"{word.before} becomes {word.after}" for word in self.examples)
+        return [
+            f"warning: lower-casing removes accents and marks, which changes {self.changed / self.letters:.1%} of the "
+            f"letters: {examples}. --keep-accents lower-cases without it, --cased keeps all"
+        ]
+
+
+def strip_accents(word: str) -> str:
+    """Lower-case a word and remove accents, as an uncased tokenizer does."""
+    decomposed = unicodedata.normalize("NFD", word.lower())
+    return "".join(character for character in decomposed if unicodedata.category(character) != "Mn")
+
+
+@lru_cache(maxsize=1 << 16)
+def _change(character: str) -> bool | None:
+    """Return whether a letter or mark changes other than in case; None for other characters."""
+    if unicodedata.category(character)[0] not in "LM":
+        return None
+    return strip_accents(character) != character.lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
