@@ -46,6 +46,7 @@ def test_a_size_replaces_the_sizes_of_a_file(tmp_path: Path, cloze: Cloze) -> No
     [
         (None, {"init": "cloze-mini", "model.size": "large"}),
         (None, {"init": "cloze-mini", "model": {"num_hidden_layers": 7}}),
+        (None, {"init": "cloze-mini", "model": ModelConfig(size="large")}),
         ("large.toml", {}),
         ("large.toml", {"model": {"hidden_dropout_prob": 0.0}}),
     ],
