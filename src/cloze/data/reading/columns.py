@@ -38,7 +38,10 @@ class Column:
 
     def find(self, cells: Mapping[str, Any]) -> str | None:
         """Return the name that it has among the cells of a row, or among names."""
-        return next((name for name in self.names if name in cells), None)
+        for name in self.names:  # next() takes three times as long
+            if name in cells:
+                return name
+        return None
 
 
 class NoColumnError(InputError):
