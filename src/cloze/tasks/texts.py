@@ -96,7 +96,6 @@ class RowReader(ABC, Generic[ExampleT]):
             encoding=self.encoding,
             clean=self.clean,
             column_names=self.column_names,
-            can_name_columns=True,
             leave_out=(InputError,) if self.skip_bad_rows else (MissingLabelError,) * drops_unlabeled,
         )
 

@@ -54,8 +54,6 @@ class ReadOptions:
     """Kind of text that the texts are cleaned as."""
     column_names: tuple[str, ...] = ()
     """The names of the columns of a TSV or CSV whose first line is a row."""
-    can_name_columns: bool = False
-    """Whether the user can say these names with `column_names`."""
     leave_out: tuple[type[InputError], ...] | None = None
     """Kinds of errors whose rows are left out, with a warning that counts them; None: no flag asks for it."""
     word_column: int = 0

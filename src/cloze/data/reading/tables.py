@@ -154,8 +154,8 @@ def _row(
     try:
         names = find_columns(cells, config.columns, where)
     except NoColumnError as error:
-        is_delimited = source.format.extensions == DELIMITED
-        if number == 1 and config.can_name_columns and not config.column_names and is_delimited:
+        can_be_named = source.format.extensions == DELIMITED and any(c.setting for c in config.columns)
+        if number == 1 and can_be_named and not config.column_names:
             all_names = ",".join(column.names[0] for column in config.columns if column.is_required)
             error.remedy = f"{error.remedy}; if line 1 is a row, name all: `column_names={all_names}`"
         raise
