@@ -125,10 +125,10 @@ def read(path: Path) -> list[dict]:
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
-def test_predictions_have_id_and_text_and_are_scored_without_the_texts(
+def test_predictions_have_id_and_text_and_are_scored(
     films: Path, tmp_path: Path, cloze: Cloze, ending: str
 ) -> None:
-    answers, wrong, gold = tmp_path / f"answers.{ending}", tmp_path / f"wrong.{ending}", tmp_path / "gold.csv"
+    answers, wrong = tmp_path / f"answers.{ending}", tmp_path / f"wrong.{ending}"
     printed = cloze(f"predict -m {films}/run {films}/new.csv -o {answers}")
     assert printed.out == ""
     assert f"wrote {answers}: 4 rows\n" in printed.err
@@ -139,13 +139,11 @@ def test_predictions_have_id_and_text_and_are_scored_without_the_texts(
         ("a3", "film good", "good"),
         ("a4", "book bad", "bad"),
     ]
-    gold.write_text("mark\ngood\nbad\nbad\ngood\n")
-    score = cloze(f"score classification {answers} {gold} --label-column mark --errors {wrong} --json")
+    score = cloze(f"score classification {answers} {films}/new.csv {COLUMNS} --errors {wrong} --json")
     assert (score.json["accuracy"], score.json["confusion"]["good"]) == (0.5, {"good": 1, "bad": 1})
     assert f"wrote {wrong}: 2 rows\n" in score.err
     found = read(wrong)
-    assert sorted(str(row["row"]) for row in found) == ["3", "4"]
-    assert "text" not in found[0]
+    assert sorted(row["id"] for row in found) == ["a3", "a4"]
     confidences = [float(row["confidence"]) for row in found]
     expected = {row["id"]: float(row["probability"]) for row in rows}
     assert confidences == sorted((expected["a3"], expected["a4"]), reverse=True)

@@ -121,15 +121,6 @@ def test_examples_without_labels_are_not_scored(task_and_path):
         fitted.answer.check_scorable(list(task.examples(path, labeled=False)))
 
 
-@pytest.mark.parametrize("task_and_path", ["text-pairs", "ranking", "multiple-choice", "swag"], indirect=True)
-def test_gold_data_lack_no_texts_that_scores_need(task_and_path, tmp_path):
-    task, path = task_and_path
-    (tmp_path / "labels.jsonl").write_text('{"label": 0}\n')
-    with pytest.raises(InputError, match="no column"):
-        list(task.examples(tmp_path / "labels.jsonl", needs_texts=False))
-    assert list(task.examples(path, needs_texts=False)) == list(task.examples(path))
-
-
 @of_each_family
 @pytest.mark.slow
 def test_steps_lower_the_loss_until_the_examples_are_learned(task_and_examples, model, tokenizer):

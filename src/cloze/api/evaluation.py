@@ -197,8 +197,7 @@ def score(
         task: name of the task; cloze tasks lists them. In Python also a task with its settings.
         predictions: path or URL of the output of cloze predict: a row per example, matched by id, or in the
             order of gold. In Python also its rows.
-        gold: path or URL of labeled data in the task's format; texts may be missing. In Python also rows, as for
-            `finetune`.
+        gold: path or URL of labeled data in the task's format. In Python also rows, as for `finetune`.
         na_prob: for squad_v2, path or URL of null_odds.json of google-research/bert, or of predictions; adds the scores
             at the best threshold for "no answer".
         errors: path or URL of a file for the wrong answers, the most confident first: .tsv, .csv, .jsonl or .parquet.
@@ -219,7 +218,7 @@ def score(
         raise InputError("is for the task squad_v2 only", where="na_prob", remedy="Leave it out")
     configured, source = open_data(configured, gold, "gold", "dev")
     answer = configured.answer
-    examples = list(configured.examples(source, needs_texts=False))
+    examples = list(configured.examples(source))
     answer.check_scorable(examples)
     is_file = isinstance(predictions, (str, Path))
     answers = answer.read_answers(

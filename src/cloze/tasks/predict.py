@@ -170,9 +170,6 @@ def wrong_answer_rows(task: Task, answers: Iterable[tuple[Any, Any]]) -> list[di
         for pair in task.answer.pairs(example, prediction)
         if pair.gold != pair.answer
     ]
-    # a file of labels alone has no texts
-    absent = [name for name in ("text", "pair") if not any(row.get(name) for row in rows)]
-    rows = [{name: value for name, value in row.items() if name not in absent} for row in rows]
     return sorted(
         rows, key=lambda row: -1.0 if row["confidence"] is None else row["confidence"], reverse=True
     )

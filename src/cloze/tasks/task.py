@@ -87,9 +87,9 @@ class Task:
         with self._naming_settings():
             yield from self.reader.read(source, self.answer, **how)
 
-    def examples(self, source: Data, *, labeled: bool = True, needs_texts: bool = True) -> Iterator[Any]:
+    def examples(self, source: Data, *, labeled: bool = True) -> Iterator[Any]:
         """Yield the examples of a source; unless `labeled`, gold answers are ignored and may be missing."""
-        return (example for example, _ in self.read(source, labeled=labeled, needs_texts=needs_texts))
+        return (example for example, _ in self.read(source, labeled=labeled))
 
     def fit(self, examples: Sequence[Any]) -> Self:
         """Return the task with the labels and other settings found in the training data."""

@@ -50,8 +50,6 @@ class RowReader(ABC, Generic[ExampleT]):
     """The names of the columns of a TSV whose first line may be a row."""
     skips_broken_rows: ClassVar[bool] = False
     """Whether a few labeled rows with more or fewer cells than columns are left out."""
-    scores_need_texts: ClassVar[bool] = True
-    """Whether predictions are scored with the texts of the gold data."""
     file_settings: ClassVar[tuple[str, ...]] = ("encoding", "clean", "column_names")
     """Settings that a checkpoint does not keep for other files."""
 
@@ -112,23 +110,15 @@ class RowReader(ABC, Generic[ExampleT]):
         answer: GoldAnswers,
         *,
         labeled: bool = True,
-        needs_texts: bool = True,
         keeps_others: bool = False,
     ) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
         """Yield the examples of a source, each with the cells of other columns by name if they are kept.
 
         Args:
             labeled: otherwise gold answers are ignored and may be missing.
-            needs_texts: otherwise texts may be missing, unless answers to several examples are compared.
         """
         options = replace(self.options(answer, labeled=labeled), keeps_others=keeps_others)
         texts = [column.key for column in options.columns if column.kind == "text" and column.is_required]
-        if not (needs_texts or self.scores_need_texts):
-            optional = (
-                replace(column, is_required=column.is_required and column.is_label)
-                for column in options.columns
-            )
-            options, texts = replace(options, columns=tuple(optional)), []
         empty = []
 
         def parse(row: Row) -> tuple[ExampleT, Mapping[str, Any]]:
@@ -168,8 +158,6 @@ Texts: TypeAlias = Sequence[LabeledText]
 class TextReader(RowReader[LabeledText]):
     """A text or a pair a row."""
 
-    scores_need_texts = False
-
     text_column: str = "text"
     """Column of the text; of several names between | the first that data have."""
     pair_column: str | None = None
@@ -184,8 +172,10 @@ class TextReader(RowReader[LabeledText]):
         return (named_column("text_column", self.text_column), *pair, ID)
 
     def example(self, row: Row, gold: Any) -> LabeledText:
-        text, pair = (row.text(key) if key in row.cells else None for key in ("text", "pair"))
-        return LabeledText(text or "", pair, gold, row.where, row=row.number, id=as_text(row.cells.get("id")))
+        pair = row.text("pair") if "pair" in row.cells else None
+        return LabeledText(
+            row.text("text"), pair, gold, row.where, row=row.number, id=as_text(row.cells.get("id"))
+        )
 
     def group(self, example: LabeledText) -> Hashable:
         return example.text, example.pair
@@ -194,8 +184,6 @@ class TextReader(RowReader[LabeledText]):
 @dataclass(frozen=True, kw_only=True)
 class PassageReader(TextReader):
     """A query and a passage a row; the candidates of a query are all rows with its text."""
-
-    scores_need_texts = True
 
     text_column: str = "query"
     pair_column: str | None = "passage"
@@ -207,8 +195,6 @@ class PassageReader(TextReader):
 @dataclass(frozen=True, kw_only=True)
 class TripletReader(TextReader):
     """A pair of texts that belong together a row, and in labeled data hard negatives of the first one."""
-
-    scores_need_texts = True
 
     text_column: str = "text|anchor|sentence1"
     pair_column: str | None = "pair|positive|sentence2"
