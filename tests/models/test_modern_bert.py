@@ -41,7 +41,7 @@ def masked_attention(
 
 
 @pytest.mark.parametrize("half_window", [1, 4, 64])
-@pytest.mark.parametrize("lengths", [[1], [7, 7], [50, 50, 13], [193, 12]])
+@pytest.mark.parametrize("lengths", [[1], [7, 7, 6, 3], [50, 50, 13], [193, 12]])
 def test_local_attention_equals_masked_attention(lengths: list[int], half_window: int) -> None:
     torch.manual_seed(3)
     batch = to_device(collate([[1] * length for length in lengths]))

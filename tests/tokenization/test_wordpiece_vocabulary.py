@@ -136,19 +136,6 @@ def test_error_names_the_largest_possible_size():
     assert len(learn_vocabulary(COUNTS, size=least)) == least
 
 
-def test_suggested_sizes_fit_an_alphabet_that_shrinks_with_them():
-    """With many letters, as in Hangul, a smaller vocabulary has a smaller alphabet and ignores more words."""
-    hangul = [chr(0xAC00 + number) for number in range(900)]
-    drawn = random.Random(0).choices(hangul, [1 / rank for rank in range(1, 901)], k=30_000)
-    counts = Counter(map("".join, zip(*[iter(drawn)] * 3, strict=True)))
-    size = 30_522
-    for _ in range(3):
-        with pytest.raises(InputError, match="tokens or fewer") as error:
-            learn_vocabulary(counts, size=size)
-        size = _max_size_in(error)
-    assert len(learn_vocabulary(counts, size=size)) == size
-
-
 @pytest.mark.parametrize(
     ("counts", "size", "message"),
     [

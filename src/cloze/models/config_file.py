@@ -58,13 +58,12 @@ def load_labels(directory: Path) -> tuple[str, ...]:
         architectures = table.get("architectures") or [""]
         is_classifier = isinstance(architectures, list) and str(architectures[0]).endswith(_CLASSIFIERS)
         return ("LABEL_0", "LABEL_1") if is_classifier else ()
-    numbers = [str(number) for number in range(len(labels))] if isinstance(labels, dict) else ["0"]
-    names = labels.values() if isinstance(labels, dict) else ()
-    is_named = all(isinstance(name, str | int) for name in names)
-    if not isinstance(labels, dict) or set(labels) != set(numbers) or not is_named:
+    is_table = isinstance(labels, dict)
+    names = [labels.get(str(number)) for number in range(len(labels))] if is_table else [None]
+    if not all(isinstance(name, str | int) for name in names):
         what = "id2label does not map the numbers from 0 to labels"
         raise InputError(what, where=Path(directory) / CONFIG_FILE)
-    return tuple(str(labels[number]) for number in numbers)
+    return tuple(map(str, names))
 
 
 def find_task_of_head(directory: Path) -> str | None:

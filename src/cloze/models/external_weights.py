@@ -37,7 +37,7 @@ from cloze.models.heads import (
     BertForPreTraining,
     BertForQuestionAnswering,
     BertForSequenceClassification,
-    find_output_head,
+    ModelWithOutputLayer,
 )
 from cloze.models.sentence_transformers import (
     Activation,
@@ -168,8 +168,11 @@ def _find_head(
         if all(mapping.external_names(name)[0] in weights for name in pretraining_head.marks):
             return pretraining_head, 0
     # some families have one name for the output layers of all heads
-    named = find_output_head(architectures) or BertForSequenceClassification
-    for head in (named, BertForSequenceClassification, BertForQuestionAnswering):
+    name = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
+    suffixes = {head.__name__.removeprefix("Bert"): head for head in ModelWithOutputLayer.__subclasses__()}
+    heads = [head for suffix, head in suffixes.items() if name.endswith(suffix)]
+    heads += [BertForSequenceClassification, BertForQuestionAnswering]
+    for head in heads:
         (layer,) = mapping.external_names(f"{head.layer_name}.weight")
         if layer not in weights:
             continue

@@ -293,13 +293,6 @@ class BertForQuestionAnswering(ModelWithOutputLayer):
         return dict(zip(self.token_outputs, self(batch).unbind(-1), strict=True))
 
 
-def find_output_head(architectures: object) -> type[ModelWithOutputLayer] | None:
-    """Return the head of the first name in `architectures` of config.json; None if it is not an output layer's."""
-    names = architectures if isinstance(architectures, list) else []
-    suffixes = {head.__name__.removeprefix("Bert"): head for head in ModelWithOutputLayer.__subclasses__()}
-    return next((head for end, head in suffixes.items() if names and str(names[0]).endswith(end)), None)
-
-
 class BertForFeatureExtraction(ModelWithHead):
     """The vectors of the last layer, for tasks that learn from them alone; it has no weights of its own."""
 

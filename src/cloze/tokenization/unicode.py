@@ -1,7 +1,5 @@
 """Classes of characters as BERT's tokenizer defines them."""
 
-import re
-
 from cloze.text_encoding import LONE_SURROGATE
 
 _CHINESE_BLOCKS = (
@@ -19,7 +17,6 @@ SCRIPTS_WITHOUT_SPACES = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
 )
 """Characters of scripts that do not put spaces between words, for a class of a regular expression."""
-_STARTS_WITHOUT_SPACES = re.compile(f"(?:##)?[{SCRIPTS_WITHOUT_SPACES}]")
 
 
 def replace_lone_surrogates(text: str) -> str:
@@ -36,8 +33,3 @@ def replace_lone_surrogates(text: str) -> str:
 def is_chinese(character: str) -> bool:
     """Return whether a character is a Chinese character, in any language; kana and hangul are not."""
     return any(first <= ord(character) <= last for first, last in _CHINESE_BLOCKS)
-
-
-def starts_without_spaces(token: str) -> bool:
-    """Return whether a token begins with a character of a script without spaces between words."""
-    return _STARTS_WITHOUT_SPACES.match(token) is not None

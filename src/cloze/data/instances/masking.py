@@ -3,6 +3,7 @@
 Shapes: T tokens in the packed batch, B sequences, L tokens of the longest, P masked positions, W chosen words.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from cloze.config import Range, Settings
 from cloze.data.hashing import mix, uniform
-from cloze.tokenization.unicode import starts_without_spaces
+from cloze.tokenization.unicode import SCRIPTS_WITHOUT_SPACES
 
 Targets: TypeAlias = Literal["masked", "next", "previous"]
 """Predicted tokens: the masked ones, or at each position the next or the previous token."""
@@ -187,7 +188,8 @@ def describe_whole_words(tokens: Sequence[str], shares_V: npt.NDArray[np.floatin
 
     `shares_V` are the shares of the tokens in the text.
     """
-    without_spaces_V = np.array([starts_without_spaces(token) for token in tokens])
+    starts = re.compile(f"(?:##)?[{SCRIPTS_WITHOUT_SPACES}]")
+    without_spaces_V = np.array([starts.match(token) is not None for token in tokens])
     share = float(shares_V[without_spaces_V].sum())
     if share < _MIN_SHARE_WITHOUT_SPACES:
         return None
