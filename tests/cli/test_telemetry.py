@@ -1,4 +1,4 @@
-"""No verb and no package that cloze imports looks up another machine or leaves files in the home directory."""
+"""No verb and no package that cloze imports looks up another machine or leaves files; `fill` imports no compiler."""
 
 import json
 import os
@@ -85,3 +85,19 @@ def test_an_import_leaves_no_files(package: str, tmp_path: Path) -> None:
         [sys.executable, "-c", IMPORT, package], env=environment | {"HOME": str(tmp_path)}, check=True
     )
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+FILL = """
+import sys
+from cloze.cli import main
+assert main(["fill", "-m", sys.argv[1], "The [MASK] of the house.", "--device", "cpu", "--quiet"]) == 0
+print(*(name for name in ("torch._dynamo", "sympy") if name in sys.modules), file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+def test_fill_does_not_import_the_compiler_of_torch(paths: dict[str, Path]) -> None:
+    arguments = [sys.executable, "-c", FILL, str(paths["checkpoint"])]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    assert "[MASK] 1:" in done.stdout
+    assert done.stderr.strip() == ""  # the import takes longer than all others except torch's

@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Unpack
 
-from cloze.arguments import check_paths, iterate
+from cloze.arguments import check_paths
 from cloze.errors import InputError
 from cloze.options import Device, LabeledOptions, Overwrite, ShowProgress
 from cloze.progress import resolve_progress
@@ -48,7 +48,7 @@ def baseline(
     *,
     train: Any,
     dev: Any = None,
-    sizes: str | int | Sequence[str | int] = "all",
+    sizes: str = "all",
     progress: ShowProgress = False,
     **options: Unpack[LabeledOptions],
 ) -> BaselineResult:
@@ -61,7 +61,7 @@ def baseline(
         dev: data to score on, in the same formats (default: the dev file of the directory, else a tenth of the training
             data).
         sizes: numbers of training examples for a learning curve, as in 100,500,2000,all. They are drawn at random; each
-            sample contains the smaller ones. In Python also a list, as in [100, 500, "all"].
+            sample contains the smaller ones.
     """
     from cloze.finetuning.data import read_examples, sample
     from cloze.finetuning.preparation import check_trainable
@@ -166,12 +166,10 @@ def describe_formats(task: str | None = None) -> "list[FormatDescription]":
     return formats.describe_formats(None if task is None else find_task(task).name)
 
 
-def _parse_sizes(sizes: Any) -> list[int | None]:
+def _parse_sizes(sizes: str) -> list[int | None]:
     """Parse numbers of examples and the word "all", which is None."""
-    words = sizes.split(",") if isinstance(sizes, str) else [sizes] if isinstance(sizes, int) else sizes
     numbers: list[int | None] = []
-    for size in iterate(words, "sizes", "number"):
-        word = str(size).strip()
+    for word in map(str.strip, sizes.split(",")):
         if word != "all" and not (word.isascii() and word.isdigit() and int(word) > 0):
             remedy = "Give numbers or all, separated by commas, as in 100,500,2000,all"
             raise InputError(f"{word!r} is not a number of examples", where="sizes", remedy=remedy)
