@@ -61,7 +61,7 @@ def test_settings_tasks_and_the_module_suggest_their_names() -> None:
     ("task", "content", "remedy"),
     [
         ("classification", "words,label\na,x\n", "say which it is with `text_column=NAME`"),
-        ("stsb", 'sentence1,sentence2,score\na,b,"1,5"\n', "`stsb.decimal=,` reads decimal commas"),
+        ("stsb", 'sentence1,sentence2,score\na,b,"1,5"\n', "`stsb.decimal=,` reads 4,5"),
         ("conll2003", "a O\n\nb O\n", "read sentences alone with `conll2003.context=sentence`"),
     ],
 )

@@ -89,9 +89,9 @@ def macro_f1(gold: Sequence[Any], answers: Sequence[Any]) -> float:
     return fmean(of_class.f1 for of_class in counts) if counts else 1.0
 
 
-def positive_f1(gold: Sequence[Any], answers: Sequence[Any], *, positive: str = "1") -> float:
-    """Return the F1 of one class, as in GLUE for MRPC and QQP; 0 if the class never occurs."""
-    return class_counts(gold, answers).get(positive, Counts(0, 0, 0)).f1
+def positive_f1(gold: Sequence[Any], answers: Sequence[Any]) -> float:
+    """Return the F1 of the class 1, as in GLUE for MRPC and QQP; 0 if it never occurs."""
+    return class_counts(gold, answers).get("1", Counts(0, 0, 0)).f1
 
 
 def matthews(gold: Sequence[Any], answers: Sequence[Any]) -> float:

@@ -27,18 +27,16 @@ from cloze.tasks.texts import LabeledText, Texts
 from cloze.tasks.tfidf import tfidf_cosines, tfidf_ridge
 
 DecimalMark: TypeAlias = Literal[".", ","]
+_MARKS = str.maketrans(",.", ".,")
 
 
 def read_number(row: Row, missing: MissingLabels, decimal: DecimalMark = ".") -> float:
     """Return the label of a row as a finite number."""
     label = read_label(row, missing=missing)
-    if (other := "," if decimal == "." else ".") in label:
-        remedy = "`decimal=,` reads decimal commas, `decimal=.` points"
-        raise InputError(f"score {label!r} has {other!r}", where=row.where, remedy=remedy)
     try:
-        return finite_number(label.replace(",", "."))
+        return finite_number(label.translate(_MARKS) if decimal == "," else label)
     except ValueError as error:
-        kind, remedy = InputError, "Write finite numbers without units, as in 4.5"
+        kind, remedy = InputError, "Write finite numbers without units, as in 4.5; `decimal=,` reads 4,5"
         if label in PLACEHOLDERS:
             kind, remedy = MissingLabelError, "`missing_labels=drop` leaves out such rows"
         raise kind(f"score {label!r} is not a number", where=row.where, remedy=remedy) from error

@@ -110,20 +110,14 @@ class Relevance(TextAnswer[float]):
         return {"tfidf_cosine": tfidf_cosines}
 
 
-def rank_passages(examples: Texts, answers: Sequence[float]) -> dict[str, list[int]]:
-    """Return the relevance of the passages of each query, ranked by the answers."""
+def _relevant_queries(examples: Texts, answers: Sequence[float]) -> list[RankedQuery]:
+    """Return the queries with a relevant passage, their passages ranked by the answers."""
     candidates: dict[str, list[tuple[float, int]]] = {}
     for example, answer in zip(examples, answers, strict=True):
         candidates.setdefault(example.text, []).append((-answer, example.gold))
-    return {query: [gold for _, gold in sorted(passages)] for query, passages in candidates.items()}
-
-
-def _relevant_queries(examples: Texts, answers: Sequence[float]) -> list[RankedQuery]:
-    """Return the queries with a relevant passage, their passages ranked by the answers."""
+    ranked = ([gold for _, gold in sorted(passages)] for passages in candidates.values())
     queries = [
-        RankedQuery(ranked, relevant)
-        for ranked in rank_passages(examples, answers).values()
-        if (relevant := [relevance for relevance in ranked if relevance > 0])
+        RankedQuery(golds, relevant) for golds in ranked if (relevant := [gold for gold in golds if gold > 0])
     ]
     if not queries:
         raise InputError("no passage is relevant to its query", where=source_of(examples[0].where))
