@@ -110,6 +110,8 @@ class DynamicInstances:
     def batch(self, epoch: int, positions: Integers, *, progress: float = 1.0) -> PretrainingBatch:
         """Return the instances at these positions: pairs of the epoch's plan, truncated and masked.
 
+        Source: Devlin et al. 2019, 5.1 ("trained using a standard left-to-right language model"), of adjacent tokens.
+
         Differs: Google removes each surplus token from the front or the back at random; here the number removed from
         the front is drawn at once, uniformly from none to all.
         """
@@ -159,7 +161,7 @@ class DynamicInstances:
                 continues_T=continues_T,
             )
         else:
-            # as Devlin et al. 2019, 5.1; in the same sequence, which begins with [CLS] and ends with [SEP]
+            # in the same sequence, which begins with [CLS] and ends with [SEP]
             text_P = np.flatnonzero(is_text_T)
             masked_T, masked_lm_ids = input_ids_T, input_ids_T[text_P]
             masked_lm_positions = text_P + (-1 if self.targets == "next" else 1)
