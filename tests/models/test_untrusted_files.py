@@ -281,6 +281,7 @@ GROWING = {
     "characters that Unicode takes apart": sequence(*[replacement("w", "\ufdfa"), {"type": "NFKD"}] * 9),
     "a map of characters to long texts": {"type": "Precompiled", "precompiled_charsmap": LONG_CHARSMAP},
 }
+MAX_CHARS = ("model", "max_input_chars_per_word")
 TOKENIZERS: dict[str, tuple[str, tuple[str, ...], Any]] = {
     "a normaliser of regular expressions": (
         "tokenizer.json: the regular expression '(a+)+$' repeats a group",
@@ -290,16 +291,8 @@ TOKENIZERS: dict[str, tuple[str, tuple[str, ...], Any]] = {
     "a model of another kind": ("tokenizer.json: damaged", ("model", "type"), "Unigram"),
     "ids with gaps": ("have gaps or repeat", ("model", "vocab", "w3"), 1 << 60),
     "ids that are texts": ("tokenizer.json", ("model", "vocab", "w3"), "7"),
-    "words without end": (
-        "tokenizer.json: damaged",
-        ("model", "max_input_chars_per_word"),
-        float("inf"),
-    ),
-    "words of negative length": (
-        "max_input_chars_per_word is -1",
-        ("model", "max_input_chars_per_word"),
-        -1,
-    ),
+    "words without end": ("tokenizer.json: damaged", MAX_CHARS, float("inf")),
+    "words of negative length": ("max_input_chars_per_word is -1", MAX_CHARS, -1),
     "accents that are a text": ("strip_accents is 'sys.exit'", ("normalizer", "strip_accents"), "sys.exit"),
     "half a character": (
         "lone surrogate",
@@ -373,10 +366,11 @@ HOSTILE = {
     "a deep tokenizer": Case(text("tokenizer.json", DEEP), "tokenizer.json: not a JSON"),
     **{
         f"{file} of a terabyte": Case(sparse(file), f"{file}: 1,099,511,627,776 bytes, at most", verbs)
-        for file, verbs in (
-            *(("config.json", Case.verbs), ("vocab.txt", ("fill",))),
-            ("tokenizer.json", Case.verbs),
-        )
+        for file, verbs in {
+            "config.json": Case.verbs,
+            "vocab.txt": ("fill",),
+            "tokenizer.json": Case.verbs,
+        }.items()
     },
     **{
         f"{file}: {make.__name__}": Case(replaced(file, make), f"{file}: not a regular file", verbs)

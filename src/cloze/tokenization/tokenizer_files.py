@@ -212,11 +212,11 @@ class TokenizerFiles:
         settings["added_tokens"] += tuple(map(AddedToken, extra))
         is_of_config = self.library is None or self.tokenizer_class in BERT_CLASSES
         for name, key in _NORMALIZER_KEYS.items():
-            if is_of_config and key in self.config:
-                settings[name] = self.config[key]
-            if not isinstance(settings[name], bool | None):
-                what = f"{key} is {settings[name]!r}, not true, false or null"
-                raise InputError(what, where=self.directory)
+            values = [settings[name], *([self.config[key]] if is_of_config and key in self.config else [])]
+            for settings[name] in values:
+                if not isinstance(settings[name], bool | None):
+                    what = f"{key} is {settings[name]!r}, not true, false or null"
+                    raise InputError(what, where=self.directory)
         if self.tokenizer_class in BERT_CLASSES:
             self._check_bert_class(settings)
         return settings
