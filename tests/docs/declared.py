@@ -283,7 +283,7 @@ PAGES = {
 
 NOTEBOOKS = {
     "pretraining.ipynb": {
-        '"steps=900"': '"steps=4"',
+        "steps=900": "steps=4",
         "for novelist in NOVELISTS:": "for novelist in NOVELISTS[4:5]:",
         "size=8000": "size=1000",
         "sample=200": "sample=20",
