@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -112,6 +113,7 @@ def _run(
     objective: LineObjective,
     *,
     resume: bool = False,
+    overwrite: bool = False,
     budget: Budget | None = None,
     config: RunSettings = CONFIG,
     evaluation: EvaluationConfig = EVALUATION,
@@ -128,7 +130,7 @@ def _run(
         budget=budget or Budget(STEPS),
         card=CARD,
         context=CPU,
-        launch=Launch(resume=resume, progress=progress),
+        launch=Launch(resume=resume, overwrite=overwrite, progress=progress),
     )
 
     def load(checkpoint: Path | None) -> LineObjective:
@@ -180,6 +182,14 @@ def test_run_learns_evaluates_and_keeps_newest_and_best_checkpoints(whole):
     assert os.readlink(whole / "latest") == "checkpoints/step-00000012"
     assert os.readlink(whole / "best") == f"checkpoints/step-{_best_step(whole):08}"
     artifacts.verify(resolve_checkpoint(whole, "latest"), kind="checkpoint")
+
+
+def test_a_run_is_replaced_with_overwrite_alone(tmp_path):
+    _train(tmp_path, budget=Budget(2))
+    with pytest.raises(InputError, match="already exists"):
+        _train(tmp_path, budget=Budget(1))
+    _train(tmp_path, budget=Budget(1), overwrite=True)
+    assert _kept(tmp_path) == [1]
 
 
 def test_permanent_checkpoints_are_saved_when_due_and_kept(tmp_path):
@@ -270,6 +280,24 @@ def test_a_state_of_another_version_is_refused(tmp_path):
         (tmp_path / STATE_FILE).write_text(json.dumps(values))
         with pytest.raises(InputError, match="the state of another version of cloze"):
             read_state(tmp_path)
+
+
+def test_a_stop_waits_until_no_data_are_drawn(tmp_path):
+    class Slow(NotedBatches):
+        num_made = 0
+
+        def step_data(self, *place: Any) -> StepData[int]:
+            data = super().step_data(*place)
+            time.sleep(0.5 * (self.drawn[-1] == 6))
+            self.num_made += 1
+            return data
+
+    objective, batches = LineObjective(), Slow()
+    objective.at_batch = lambda batch: os.kill(os.getpid(), signal.SIGTERM) if batch == 16 else None
+    with pytest.raises(Interrupted):
+        _train(tmp_path, objective, batches=lambda: batches)
+    assert len(batches.drawn) == batches.num_made == 7
+    assert not _threads_of_data()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

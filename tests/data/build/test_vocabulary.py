@@ -18,7 +18,9 @@ from cloze.data.build.vocabulary import AccentCounts, VocabularyConfig, strip_ac
 from cloze.errors import InputError
 from cloze.progress import Progress
 from cloze.tokenization.loading import load_tokenizer
+from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.tokenization.wordpiece_trainer import count_words
 
 SMALL_PARTS = ReadingConfig(part_characters=10_000)
@@ -91,6 +93,16 @@ def test_merged_counts_do_not_change_the_vocabulary(tmp_path, text, monkeypatch)
     expected = learn(text, tmp_path / "all", reading=reading, size=200)
     monkeypatch.setattr(vocabulary, "_MERGE_ROWS", 10)
     assert learn(text, tmp_path / "few", reading=reading, size=200).tokens == expected.tokens
+
+
+def test_words_are_counted_as_each_tokenizer_splits_them(tmp_path):
+    text = tmp_path / "text"
+    text.write_text("The cat and the dog.\n")
+    uncased, cased = (
+        WordPieceTokenizer.from_tokens(SPECIAL_TOKENS, lowercase=lower) for lower in (True, False)
+    )
+    counts = vocabulary.count_input_words([text], [cased, uncased, cased])
+    assert [(counter["The"], counter["the"]) for counter in counts] == [(1, 1), (0, 2), (1, 1)]
 
 
 def test_nothing_is_written_on_an_error(tmp_path, text):
