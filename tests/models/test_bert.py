@@ -6,7 +6,7 @@ import torch
 from cloze.data.batch import collate
 from cloze.errors import InputError
 from cloze.models.batch import pack_padded, to_device
-from cloze.models.bert import BertModel
+from cloze.models.bert import BertModel, initialize_weights
 from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
 
 
@@ -53,7 +53,10 @@ def test_initial_weights_have_googles_distribution():
     )
     again = BertModel(model.config, generator=torch.Generator().manual_seed(1))
     assert torch.equal(again.layers[1].output.weight, model.bert.layers[1].output.weight)
-    for name, parameter in model.named_parameters():
+    for parameter in again.parameters():
+        parameter.data.fill_(torch.nan)
+    initialize_weights(again, 0.02)
+    for name, parameter in (*model.named_parameters(), *again.named_parameters()):
         if name.endswith("bias"):
             assert not parameter.any(), name
         elif "layer_norm" in name:

@@ -166,6 +166,7 @@ def test_config_of_transformers_4_and_5_are_read_alike(every: int, tmp_path: Pat
         ({"norm_bias": True}, "norm_bias must be false"),
         ({"decoder_bias": False}, "decoder_bias must be true"),
         ({"classifier_activation": "relu"}, 'classifier_activation must be "gelu"'),
+        ({"hidden_activation": "gelu_new"}, 'classifier_activation must be "gelu_new"'),
         ({"layer_types": ["sliding_attention"] * 4}, "layer_types must be 'full_attention' first"),
         ({"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}, "rope_type = 'yarn'"),
         ({"hidden_activation": "relu", "classifier_activation": "relu"}, "hidden_act"),
