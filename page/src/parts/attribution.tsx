@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { fixed, part, positive } from "../format";
 import { largestOf } from "./drawing";
-import { Shades } from "./shades";
+import { Shades } from "./charts";
 
 export interface AttributedWord {
   word: string;

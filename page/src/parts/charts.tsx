@@ -1,4 +1,4 @@
-/** Bars, strips and tables of shaded cells. Colors are variables of the style sheet: light and dark need no redrawing. */
+/** Bars, strips, tables of shaded cells and the legends of colors. Colors are variables of the style sheet: light and dark need no redrawing. */
 
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
@@ -6,7 +6,6 @@ import { fixed, percent } from "../format";
 import { largestOf } from "./drawing";
 import { Pixels } from "./pixels";
 import { SaveDrawing } from "./save";
-import { Shades } from "./shades";
 
 export interface BarRow {
   label: string;
@@ -106,5 +105,31 @@ export function HeatMap({ names, rows, caption, marks }: { names: string[]; rows
       </Scroll>
       <Shades kind="cell" from={fixed(lowest, 2)} to="1.00">cosine, from the lowest in this table</Shades>
     </div>
+  );
+}
+
+interface ShadesOptions {
+  /** Colors behind text (cell) or of pixels; for numbers of one sign or both (signed). */
+  kind: "cell" | "signed-cell" | "pixel" | "signed-pixel";
+  from: string;
+  to: string;
+  children: ComponentChildren;
+}
+
+/** A legend: the color scale between its smallest and largest number. */
+export function Shades({ kind, from, to, children }: ShadesOptions) {
+  return (
+    <p class="shades">
+      <span class="nobreak">{from} <i class={kind} aria-hidden="true" /> {to}</span> <span>{children}</span>
+    </p>
+  );
+}
+
+/** The legend of a strip, from -largest to largest, or from 0% for shares. */
+export function StripShades({ largest, isShare = false, children }: { largest: number; isShare?: boolean; children: ComponentChildren }) {
+  return isShare ? (
+    <Shades kind="pixel" from="0%" to={percent(largest)}>{children}</Shades>
+  ) : (
+    <Shades kind="signed-pixel" from={fixed(-largest)} to={fixed(largest)}>{children}</Shades>
   );
 }

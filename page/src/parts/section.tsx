@@ -1,8 +1,10 @@
-/** A part of a view: its title, what it shows, and which model answers. */
+/** A view, loaded when it is opened, and its parts: title, model, and the window on a long text. */
 
 import type { ComponentChildren, FunctionComponent } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
-import { useKept, usePlace } from "../address";
+import { setValues, useKept, usePlace } from "../address";
+import { grouped, within } from "../format";
+import { ask } from "../server";
 import { Skeleton } from "./answer";
 import { type Ability, Models, toModel } from "./models";
 import { readRecorded, type Recorded, RecordedAnswers } from "./recorded";
@@ -102,4 +104,46 @@ function RecordedPart({ from, needs, Body }: { from?: string; needs: Ability; Bo
       )}
     </>
   );
+}
+
+/** Numbers of tokens, without the special ones. */
+export interface TextWindow {
+  start: number;
+  count: number;
+  total: number;
+}
+
+/** The position of the window, with buttons that move it; nothing if it is the whole text. */
+export function WindowBar({ of: { start, count, total } }: { of: TextWindow }) {
+  if (count === total) return null;
+  const move = (to: number) =>
+    setValues({ start: String(within(to, total - count + 1)), token: undefined, from: undefined, to: undefined }, true);
+  return (
+    <p class="examples window">
+      <button type="button" class="chip" disabled={start === 0} onClick={() => move(start - count)}>Earlier</button>
+      <span>Tokens {grouped(start + 1)} to {grouped(start + count)} of {grouped(total)}, which the model reads alone</span>
+      <button type="button" class="chip" disabled={start + count === total} onClick={() => move(start + count)}>Later</button>
+    </p>
+  );
+}
+
+/** A component that is loaded when it is first shown, once the server answers. */
+export function lazy(load: () => Promise<FunctionComponent>): FunctionComponent {
+  let Loaded: FunctionComponent | undefined;
+  return () => {
+    const [state, setState] = useState<"loading" | "loaded" | "failed">("loading");
+    useEffect(() => {
+      load()
+        .catch(() => ask("info").then(load))
+        .then(
+          (component) => {
+            Loaded = component;
+            setState("loaded");
+          },
+          () => setState("failed"),
+        );
+    }, []);
+    if (Loaded) return <Loaded />;
+    return state === "failed" ? <p class="error" role="alert">This view was not loaded. Load the page again.</p> : <Skeleton />;
+  };
 }

@@ -5,12 +5,11 @@ import { useMemo, useRef } from "preact/hooks";
 import { setValues, useKept } from "../address";
 import { arrow, moveFocus, percent, within } from "../format";
 import { useWidth } from "../parts/chart";
-import { Scroll } from "../parts/charts";
+import { Scroll, Shades } from "../parts/charts";
 import { linkPath, range } from "../parts/drawing";
 import { Slider, Switch } from "../parts/forms";
 import { Pixels } from "../parts/pixels";
 import { Picture } from "../parts/save";
-import { Shades } from "../parts/shades";
 import { noteTyping } from "../typing";
 import type { Cell } from "./row";
 

@@ -4,12 +4,11 @@ import { useContext, useEffect, useMemo, useState } from "preact/hooks";
 import { setValues, useKept, usePlace } from "../address";
 import { type GradedAnswer, readAnswers, SET_SEPARATOR } from "../answers-file";
 import { grouped, percent } from "../format";
-import { Scroll } from "../parts/charts";
+import { Scroll, Shades } from "../parts/charts";
 import { Choice, Explanations, type LabelScore, predictedOf, useSecond } from "../parts/explained";
 import { TextField } from "../parts/forms";
 import { Models } from "../parts/models";
 import { Head } from "../parts/section";
-import { Shades } from "../parts/shades";
 import { Command } from "../parts/share";
 import { ask, Refusal } from "../server";
 

@@ -6,14 +6,12 @@ import { addressOf, chooseText, useKept, useSentence } from "../address";
 import chosen from "../examples.json";
 import { fixed, floats, moveFocus, percent, within } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
-import { Bar, Bars, Scroll, Strip } from "../parts/charts";
+import { Bar, Bars, Scroll, Shades, Strip, StripShades } from "../parts/charts";
 import { Curves } from "../parts/curves";
 import { largestOf, range } from "../parts/drawing";
 import { Caption, Examples, TextField } from "../parts/forms";
 import { Picture } from "../parts/save";
-import { Section } from "../parts/section";
-import { Shades, StripShades } from "../parts/shades";
-import { WindowBar } from "../parts/window";
+import { Section, WindowBar } from "../parts/section";
 import { pieceClass, UNKNOWN } from "./attention";
 import { type Station, stationsOf, type Trace } from "./stations";
 

@@ -1,9 +1,8 @@
 /** One head’s output for one token: query · key, ÷ √head size, softmax, the weighted values. */
 
 import { fixed, moveFocus, percent, positive } from "../format";
-import { Bar, Scroll, Strip } from "../parts/charts";
+import { Bar, Scroll, Strip, StripShades } from "../parts/charts";
 import { largestOf, range } from "../parts/drawing";
-import { StripShades } from "../parts/shades";
 
 const SHOWN = 6;
 

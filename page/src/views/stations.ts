@@ -2,7 +2,7 @@
 
 import { fixed, floats, percent } from "../format";
 import type { Candidate } from "../parts/models";
-import type { TextWindow } from "../parts/window";
+import type { TextWindow } from "../parts/section";
 import { isMask } from "../texts";
 
 export interface Vector {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.reports.describe import Description
 
 _MAX_THREADS = 1024
-_TOKENS_PER_THREAD = 512
+_TOKENS_PER_THREAD = 256
 """Of a batch of the server on a CPU, which computes larger ones no faster, and others wait for its end."""
 
 
