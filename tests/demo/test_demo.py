@@ -1,8 +1,10 @@
 """The bundled novels, and the whole demo at a small size."""
 
+import csv
 import json
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,11 @@ import pytest
 from cloze.cli import load_verb, main
 from cloze.config import read_toml
 from cloze.data.reading.formats import read_rows
+from cloze.demo.examples import write_examples
 from cloze.demo.novels import NOVELISTS, read_chapters, split_passages
 from cloze.demo.pipeline import MASKED_TEXTS, PAIRS, DemoSize, run_demo, run_stages
 from cloze.errors import InputError
+from cloze.file_io import sha256_of_file
 from cloze.progress import Progress
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -107,3 +111,16 @@ def test_the_full_demo_has_the_figures_of_the_pages(
         assert float(re.search(r"(\d+)% of the masked tokens", text)[1]) == pytest.approx(masked, abs=2)
         assert float(re.search(r"(\d+)% of the passages", text)[1]) == pytest.approx(authors, abs=4)
     assert main(["demo", "-o", str(tmp_path / "demo-run")]) == 2
+
+
+def test_the_examples_are_evenly_spaced_passages_by_author_and_the_novels(tmp_path: Path) -> None:
+    directory = write_examples(output=tmp_path / "examples")
+    for name, counts, digest in (("authors.csv", 200, "4e00d183"), ("other-books.csv", 30, "e144b8c0")):
+        assert sha256_of_file(directory / name).startswith(digest)  # pages show the scores of models on them
+        rows = list(csv.DictReader((directory / name).read_text("utf-8").splitlines()))
+        assert Counter(row["author"] for row in rows) == dict.fromkeys(("Burnett", "Conrad", "Doyle"), counts)
+        assert all(len(row["text"].split()) >= 20 for row in rows)
+        assert len({row["text"] for row in rows}) == len(rows)
+    assert len(list((directory / "novels").glob("*.xz"))) == 12
+    with pytest.raises(InputError, match="already exists"):
+        write_examples(output=directory)

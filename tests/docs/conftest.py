@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from cloze import write_examples
 from cloze.cli import main
 from helpers import compress_zstd, grouped, make_once, novel_paragraphs
 
@@ -90,9 +91,9 @@ def _write_texts(place: Path) -> None:
     (place / "films.csv").write_text("text,negative,positive,music\n" + rows, "utf-8")
     (place / "labeled.csv").write_text("text,label\n" + "A fine film.,good\nA dull film.,bad\n" * 20, "utf-8")
     (place / "blanks.tsv").write_text("text\tanswer\nThe hound ran [MASK] the moor.\tover\n", "utf-8")
-    (place / "examples").mkdir()
+    write_examples(output=place / "examples")
     for name, step in (("authors.csv", 20), ("other-books.csv", 10)):
-        head, *rows = (REPOSITORY / "examples" / name).read_text("utf-8").splitlines(keepends=True)
+        head, *rows = (place / "examples" / name).read_text("utf-8").splitlines(keepends=True)
         (place / "examples" / name).write_text(head + "".join(rows[::step]), "utf-8")
     (place / "stars.tsv").write_text("text\tstars\n" + table, "utf-8")
 

@@ -7,6 +7,7 @@ INSTALLS = "installs software"
 SERVES = "serves until it is stopped; tests/serving/test_serve_command.py stops one"
 MEASURED = "many processes; research/tests/benchmarks runs a small one"
 ASKS_THE_HUB = "asks the Hub; tests/test_hub.py and tests/test_hub_datasets.py have a local one"
+SMALLER_EXAMPLES = "a share of the rows stands in; tests/demo writes all"
 TAKES_MINUTES = "takes five minutes; tests/demo runs a small one"
 
 
@@ -40,12 +41,13 @@ BENCHMARKS = {
 PAGES = {
     "README.md": Page(
         inputs="examples texts",
-        replaced={"--budget 10m": "--steps 4", "'src/cloze/demo/data/*.xz'": "texts"},
+        replaced={"--budget 10m": "--steps 4", "'examples/novels/*.xz'": "texts"},
         not_run={
             "pip install": INSTALLS,
             "make demo": INSTALLS,
             "make test": INSTALLS,
             "cloze serve": SERVES,
+            "cloze examples": SMALLER_EXAMPLES,
         },
     ),
     "docs/index.md": Page(not_run={"pip install": INSTALLS, "cloze demo": TAKES_MINUTES}),
@@ -56,8 +58,9 @@ PAGES = {
                 'data="novel-data", steps=2, device="cpu", settings={"phases": [{"max_seq_length": 32, "fraction": 1, '
                 '"batch_size": 4}], "evaluation": {"times": 1, "max_instances": 8}}'
             ),
-            "'src/cloze/demo/data/*.xz'": "novel.txt",
-            '"src/cloze/demo/data/*.xz"': '"novel.txt"',
+            "'examples/novels/*.xz'": "novel.txt",
+            '"examples/novels/*.xz"': '"novel.txt"',
+            "cloze.write_examples()\n": "",
             "size=8000": "size=400",
             "--budget 10m": "--steps 2",
             "--epochs 6": "--epochs 1",
@@ -66,6 +69,7 @@ PAGES = {
         not_run={
             "pip install": INSTALLS,
             "cloze demo": TAKES_MINUTES,
+            "cloze examples": SMALLER_EXAMPLES,
             "cloze serve": SERVES,
         },
     ),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _TABLE = {
     "demo": ("training", "run the whole pipeline on bundled novels"),
+    "examples": ("training", "write the data that the README and the tutorial use"),
     "vocab": ("texts", "train a WordPiece vocabulary on text"),
     "vocab extend": ("texts", "add words to a vocabulary"),
     "vocab inspect": ("texts", "show what is in a vocabulary and how it splits text"),

@@ -1,4 +1,4 @@
-"""Verbs that train and score: demo, pretrain, finetune, baseline, evaluate and score."""
+"""Verbs that train and score: demo, examples, pretrain, finetune, baseline, evaluate and score."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -46,6 +46,12 @@ def _show_plan(plan: "RunPlan") -> Shown:
 @verb("demo", "run_demo")
 def _show_demo(result: "DemoResult") -> Shown:
     return asdict(result) | {"reports": [str(path) for path in result.reports]}, result.text
+
+
+@verb("examples", "write_examples")
+def _show_examples(directory: Path) -> Shown:
+    names = sorted(f"{directory / name}" for name in ("authors.csv", "other-books.csv", "novels"))
+    return {"files": names}, f"wrote {', '.join(names)}"
 
 
 @verb(

@@ -13,6 +13,7 @@ from itertools import islice
 
 from cloze.tokenization.sentences import split_sentences
 
+DATA = resources.files(__package__) / "data"
 _HEADING = re.compile(r"\W*(?i:chapter|part|phase|book) .{0,40}|[^a-z]*")
 
 
@@ -57,8 +58,7 @@ NOVELISTS = tuple(
 
 def read_chapters(novel: Novel, count: int | None = None) -> list[list[str]]:
     """Return the sentences of each chapter, or of the first `count`."""
-    file = resources.files(__package__) / "data" / f"{novel.file}.txt.xz"
-    text = lzma.decompress(file.read_bytes()).decode("utf-8-sig")
+    text = lzma.decompress((DATA / f"{novel.file}.txt.xz").read_bytes()).decode("utf-8-sig")
     chapters: list[list[str]] = [[]]
     for line in text[text.index(novel.first_words) :].splitlines():
         if _HEADING.fullmatch(line) and line.strip():
@@ -81,3 +81,13 @@ def split_passages(sentences: Sequence[str], *, min_words: int) -> list[str]:
             passages.append(" ".join(passage))
             passage, words = [], 0
     return passages
+
+
+def sample_passages(
+    novel: Novel, count: int, min_words: int, *, max_chapters: int | None = None
+) -> list[str]:
+    """Return up to `count` passages of a novel, evenly spaced."""
+    chapters = read_chapters(novel, max_chapters)
+    passages = [text for chapter in chapters for text in split_passages(chapter, min_words=min_words)]
+    count = min(count, len(passages))
+    return [passages[i * len(passages) // count] for i in range(count)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cloze import artifacts, file_io
-from cloze.demo.novels import NOVELISTS, Novel, read_chapters, split_passages
+from cloze.demo.novels import NOVELISTS, read_chapters, sample_passages
 from cloze.options import Overwrite, ShowProgress
 from cloze.parallel_map import AnyWorkers
 from cloze.process import configure_process
@@ -194,7 +194,10 @@ def _answers(encoder: Path, classifier: Path, size: DemoSize) -> Iterator[str]:
         yield "    " + "  ".join(
             f"{name} {predict(*pair).probability:.2f}" for name, predict in next_sentence.items()
         )
-    passages = [_passages(novelist.test_novel, 3, size)[1] for novelist in NOVELISTS]
+    passages = [
+        sample_passages(novelist.test_novel, 3, _PASSAGE_WORDS, max_chapters=size.max_chapters)[1]
+        for novelist in NOVELISTS
+    ]
     predictions, _ = TextClassifier.load(classifier, device=_DEVICE).predict(list(map(LabeledText, passages)))
     yield from ("", "Author of a passage from the middle of each test novel, by the classifier:")
     for novelist, passage, prediction in zip(NOVELISTS, passages, predictions, strict=True):
@@ -214,18 +217,12 @@ def _write_texts(text: Path, train: Path, test: Path, size: DemoSize) -> None:
             (train, novelist.train_novel, size.train_passages),
             (test, novelist.test_novel, size.test_passages),
         ):
-            rows[file] += [f"{passage}\t{novel.author}\n" for passage in _passages(novel, count, size)]
+            rows[file] += [
+                f"{passage}\t{novel.author}\n"
+                for passage in sample_passages(novel, count, _PASSAGE_WORDS, max_chapters=size.max_chapters)
+            ]
     for file, lines in rows.items():
         file_io.write_text(file, "passage\tnovelist\n" + "".join(lines))
-
-
-def _passages(novel: Novel, count: int, size: DemoSize) -> list[str]:
-    """Return up to `count` passages, evenly spaced."""
-    chapters = read_chapters(novel, size.max_chapters)
-    passages = [p for chapter in chapters for p in split_passages(chapter, min_words=_PASSAGE_WORDS)]
-    if len(passages) <= count:
-        return passages
-    return [passages[i * len(passages) // count] for i in range(count)]
 
 
 def _run(
