@@ -4,7 +4,8 @@
 
 FROM python:3.12-slim AS wheel
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE LICENSE.weights ./
+COPY .ci/page_metadata.py .ci/
 COPY src src
 # Requirements of cloze and its extras serve and onnx, without PyTorch and the packages that export graphs.
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel . \

@@ -2,16 +2,18 @@
 
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # Two processes with a thread each, and whole files in one process where they can be, whose fixtures are then made once
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet
 UV := UV_SYSTEM_CERTS=1 $(BIN)/python -m uv pip install --quiet --python $(BIN)/python
+TARGET := server
 TORCH := torch==2.13.0
 UV_VERSION := uv==0.13.9
+EXTRAS := excel,mlflow,onnx,plots,ray,serve,stores,tasks,tensorboard,tensorflow,wandb
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test check research clients test-exhaustive lint format docs check-docs page clean
+.PHONY: demo test check research clients test-exhaustive lint format docs check-docs image page clean
 
 demo: $(VENV)/.installed
 	$(BIN)/cloze demo
@@ -39,6 +41,9 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/python .ci/names.py
 	$(BIN)/mypy
 	PYTHONPATH=research $(BIN)/lint-imports
+	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.citation-file-format CITATION.cff
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format
@@ -51,6 +56,10 @@ docs: $(VENV)/.installed-dev  # the site, in build/docs
 
 check-docs: $(VENV)/.installed-dev  # all pages and references, without writing the site: half the time
 	$(SPHINX) --builder dummy docs build/check-docs
+
+image:  # the image of the Dockerfile's TARGET, server or graphs; needs docker
+	docker build --target $(TARGET) --tag cloze-$(TARGET) .
+	docker run --rm --entrypoint cloze cloze-$(TARGET) --version --verbose
 
 page: page/node_modules  # the explorer page and the scripts of HTML files, built from page/ into src/cloze; needs node
 	npm --prefix page run --silent check
@@ -80,8 +89,8 @@ $(VENV)/.installed-dev: $(VENV)/.torch .ci/requirements.txt
 	touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-clients: $(VENV)/.torch
-	$(PIP) $(UV_VERSION)
-	$(call install,--editable '.[clients]')
+	$(PIP) $(UV_VERSION) 'pip>=25.1'  # --group
+	$(call install,--editable '.[$(EXTRAS)]' --group clients)
 	touch $@
 
 page/node_modules: page/package-lock.json

@@ -57,7 +57,7 @@ def test_only_what_is_copied_is_sent_to_the_builder() -> None:
     copied = {name for arguments in arguments_of("COPY") for name in arguments.split()[:-1]}
     assert copied == allowed
     assert all((ROOT / name).exists() for name in copied)
-    assert {PROJECT["readme"], *PROJECT["license-files"]} <= copied
+    assert {"README.md", "LICENSE", "LICENSE.weights", ".ci/page_metadata.py"} <= copied
 
 
 def test_the_requirements_are_those_of_the_project_without_torch(tmp_path: Path) -> None:
