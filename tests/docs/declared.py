@@ -51,6 +51,7 @@ PAGES = {
         },
     ),
     "docs/index.md": Page(not_run={"pip install": INSTALLS, "cloze demo": TAKES_MINUTES}),
+    "docs/install.md": Page(not_run={"pip install": INSTALLS}),
     "docs/start.md": Page(
         inputs="examples demo-run novel.txt=text.txt",
         replaced={
@@ -67,7 +68,6 @@ PAGES = {
             "epochs=6": "epochs=1",
         },
         not_run={
-            "pip install": INSTALLS,
             "cloze demo": TAKES_MINUTES,
             "cloze examples": SMALLER_EXAMPLES,
             "cloze serve": SERVES,

@@ -1,0 +1,59 @@
+"""The metadata of the package, and the page that PyPI makes of the README."""
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+@pytest.fixture
+def metadata(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    pytest.importorskip("hatchling")
+    path = REPOSITORY / ".ci/page_metadata.py"
+    spec = importlib.util.spec_from_file_location("page_metadata", path)
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    monkeypatch.setenv("CLOZE_REPOSITORY", "https://github.com/OWNER/NAME")
+    found: dict[str, Any] = {"version": "1.2.3"}
+    module.PageMetadata(str(REPOSITORY), {}).update(found)
+    return found
+
+
+def test_all_links_of_the_page_are_absolute_and_lead_to_files_of_the_version(
+    metadata: dict[str, Any],
+) -> None:
+    text = metadata["readme"]["text"]
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert all(link.startswith("https://") for link in links)
+    ours = [link for link in links if "OWNER" in link]
+    assert len(ours) > 10
+    for link in ours:
+        kind, version, path = link.removeprefix("https://github.com/OWNER/NAME/").split("/", 2)
+        assert (kind, version) == ("raw" if path.endswith(".png") else "blob", "v1.2.3")
+        assert (REPOSITORY / path).exists()
+    assert metadata["urls"]["Documentation"] == "https://OWNER.github.io/NAME/"
+
+
+def test_a_version_is_written_once_for_each_reader() -> None:
+    assert f"version: {PROJECT['version']}\n" in (REPOSITORY / "CITATION.cff").read_text("utf-8")
+    assert re.search(rf"^## {PROJECT['version']} ", (REPOSITORY / "CHANGELOG.md").read_text("utf-8"), re.M)
+    assert all((REPOSITORY / name).is_file() for name in PROJECT["license-files"])
+
+
+def test_the_installation_page_lists_all_extras() -> None:
+    page = (REPOSITORY / "docs/install.md").read_text("utf-8")
+    for extra in PROJECT["optional-dependencies"]:
+        assert f"`{extra}`" in page
+
+
+def test_actions_of_workflows_are_pinned_by_commit() -> None:
+    for path in (REPOSITORY / ".github/workflows").iterdir():
+        for action in re.findall(r"uses: (.*)", path.read_text("utf-8")):
+            assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", action)
