@@ -36,7 +36,7 @@ from cloze.file_names import CARD_FILE, MANIFEST
 from cloze.text_encoding import LONE_SURROGATE
 
 FORMAT_VERSION = 1
-KINDS = ("checkpoint", "dataset", "example set", "graph", "instances", "record", "teacher outputs", "vocabulary")
+KINDS = ("checkpoint", "dataset", "examples", "graph", "instances", "record", "teacher outputs", "vocabulary")
 """Kinds of directories."""
 RUN_CONFIG = "run.toml"
 """A run grows, so it has no manifest; its settings identify it."""

@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -21,6 +22,8 @@ MAX_JSON_BYTES = 1 << 26
 _MAX_LINK_BYTES = 1 << 12
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
 """Errors of disks without symbolic links."""
+_PRIVILEGE_NOT_HELD = 1314
+"""That of Windows where only administrators make links."""
 _TOKEN = re.compile("[0-9a-f]{16}")
 _UNESCAPED = re.compile("[\x7f-\x9f]")
 """Characters that a terminal obeys and JSON leaves as they are; it escapes those below the space."""
@@ -131,7 +134,8 @@ def write_file(path: Path, *, sync: bool = True, make_parents: bool = True) -> I
 def write_link(path: Path, target: str) -> None:
     """Write a symbolic link atomically, in a directory with one writer: readers see the old link or the new link.
 
-    A disk without links, such as one with exFAT, gets a text file with the target, as git and unzip write it there.
+    A disk without links, such as one with exFAT, gets a text file with the target, as git and unzip write it there; so
+    does Windows without its developer mode.
     """
     if path.is_symlink() and os.readlink(path) == target:
         return
@@ -141,7 +145,8 @@ def write_link(path: Path, target: str) -> None:
         try:
             temporary.symlink_to(target)
         except OSError as error:
-            if error.errno not in _NO_LINKS:
+            is_refused = getattr(error, "winerror", None) == _PRIVILEGE_NOT_HELD
+            if error.errno not in _NO_LINKS and not is_refused:
                 raise
             temporary.write_text(f"{target}\n", encoding="utf-8")
         temporary.replace(path)
@@ -193,11 +198,14 @@ def claim_temporary(
 @contextmanager
 def _locked(path: Path) -> Iterator[bool]:
     """Lock a file or a directory if no other process does; yield whether it is locked."""
-    try:
-        import fcntl  # not on Windows
+    if sys.platform == "win32":  # no fcntl
+        yield False
+        return
+    import fcntl
 
+    try:
         descriptor = os.open(path, os.O_RDONLY)
-    except (ImportError, OSError):
+    except OSError:
         yield False
         return
     try:
@@ -225,7 +233,7 @@ def sync_file(path: Path) -> None:
 
 def sync_directory(path: Path) -> None:
     """Flush the names in a directory to disk."""
-    if os.name == "nt":  # directories cannot be opened there, and renames are journaled
+    if sys.platform == "win32":  # directories cannot be opened there, and renames are journaled
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:

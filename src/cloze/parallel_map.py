@@ -12,7 +12,6 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing.connection import Connection
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from cloze.errors import InputError, RunError, handle_data_warnings
@@ -235,7 +234,7 @@ def _open_processes(
         read_end.close()
 
 
-def _end_with_parent(read_end: Connection) -> None:
+def _end_with_parent(read_end: Any) -> None:  # a Connection, on Windows a PipeConnection
     """End this worker when the parent closes its end of the pipe, as the system does if the parent dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes, and the parent handles it
 

@@ -132,7 +132,9 @@ def usable_processors(system: Path = Path("/")) -> int:
 
 
 def _processors_of_affinity() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _quota(group: Path) -> float | None:

@@ -90,11 +90,11 @@ def _is_closed_pipe(stream: TextIO) -> bool:
     """Return whether a stream is a pipe without a reader."""
     import select
 
+    if sys.platform == "win32":  # no poll; a closed pipe is by far the likeliest reason
+        return True
     try:
         poll = select.poll()
         poll.register(stream.fileno(), 0)
         return any(event & select.POLLERR for _, event in poll.poll(0))
     except io.UnsupportedOperation:  # not a file
         return False
-    except AttributeError:  # no poll on this system; a closed pipe is by far the likeliest reason
-        return True

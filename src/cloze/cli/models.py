@@ -65,7 +65,7 @@ def _show_push(report: "PushReport") -> Shown:
 def _show_info(description: "Description") -> Shown:
     verified = [f"{path}: {count} files, as written" for path, count in description.checked.items()]
     lines = [
-        f"{description.path}: {'an' if description.kind[0] in 'aeio' else 'a'} {description.kind}",
+        f"{description.path}: {'' if description.kind.endswith('s') else 'a '}{description.kind}",
         *_format_facts(description.facts, "  "),
         *(verified or ["no manifest to verify the files against"]),
     ]

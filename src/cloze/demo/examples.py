@@ -10,7 +10,7 @@ from cloze.demo.novels import DATA, NOVELISTS, sample_passages
 from cloze.options import Overwrite
 from cloze.signatures import checks_arguments
 
-KIND = "example set"
+KIND = "examples"
 _AUTHORS = ("Burnett", "Conrad", "Doyle")
 _PASSAGE_WORDS = 20
 

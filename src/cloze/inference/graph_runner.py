@@ -4,6 +4,7 @@ Shapes: B sequences, L columns, T tokens in the packed batch, P masked positions
 """
 
 import os
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -291,7 +292,10 @@ def _other_thread() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, thread_name_prefix="cloze-graph")
 
 
-os.register_at_fork(after_in_child=_other_thread.cache_clear)  # a forked process has no threads but its first
+if sys.platform != "win32":  # which forks no processes
+    os.register_at_fork(
+        after_in_child=_other_thread.cache_clear
+    )  # a forked process has no threads but its first
 
 
 def _one_line(error: Exception) -> str:

@@ -7,6 +7,7 @@ Shapes: T tokens in the packed batch, B sequences.
 """
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -225,4 +226,5 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="cloze-batch")
 
 
-os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked process has no threads but its first
+if sys.platform != "win32":  # which forks no processes
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked process has no threads but its first
