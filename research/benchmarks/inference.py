@@ -17,8 +17,8 @@ from benchmarks.serve import Client, server, text_of_length
 from benchmarks.start import Start
 from cloze.cli.parameters import POSITIONAL
 from cloze.model_paths import resolve_checkpoint
+from cloze.process import processor
 from cloze.tables import text_table
-from cloze.training.precision import processor
 
 _SERVED_TOKENS = 32
 

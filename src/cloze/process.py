@@ -3,7 +3,9 @@
 Nothing here imports torch: OpenMP reads its settings once, when torch loads it.
 """
 
+import functools
 import os
+import platform
 import sys
 import warnings
 from pathlib import Path, PurePosixPath
@@ -149,3 +151,14 @@ def _quota(group: Path) -> float | None:
     except (OSError, ValueError):  # "max" is no number
         return None
     return quota / period if quota > 0 and period > 0 else None
+
+
+@functools.cache
+def processor() -> str:
+    """Return the system's name of the processor."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,5 +1,6 @@
 """`cloze help`, `tasks` and `completion`, suggestions for flags, and the width of the terminal."""
 
+import platform
 import re
 import shutil
 import subprocess
@@ -50,7 +51,12 @@ def test_help_lists_all_verbs(cloze: Cloze) -> None:
     for verb, summary in VERBS.items():
         assert re.search(rf"^  {verb} +{re.escape(summary.split()[0])}", text, re.MULTILINE)
     cloze("", code=2)
-    assert cloze("--version").out == f"cloze {metadata.version('cloze-bert')}\n"
+    version = f"cloze {metadata.version('cloze-bert')}\n"
+    assert cloze("--version").out == version
+    report = cloze("--version --verbose").out
+    assert report.startswith(version + f"Python {platform.python_version()} on ")
+    assert f"\ntorch {metadata.version('torch')}\n" in report
+    assert "\ntorch computes on " in report
 
 
 def test_a_verb_of_two_words(capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,6 +81,10 @@ def _run(arguments: list[str]) -> int:
         import cloze
 
         print(f"cloze {cloze.__version__}")
+        if "--verbose" in arguments:
+            from cloze.cli.shell import installation
+
+            print(*installation(), sep="\n")
         return 0
     warnings.formatwarning = lambda message, *_, **__: f"{_for_people(f'warning: {message}')}\n"
     verb, rest = split_verb(arguments)

@@ -1,5 +1,11 @@
 """Verbs of the command line itself: completion and help."""
 
+import os
+import platform
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import metadata
 from typing import Literal
 
 import cyclopts
@@ -8,7 +14,23 @@ from cloze.cli import VERBS, load_verb, main, split_verb
 from cloze.cli.parameters import CommonOptions
 from cloze.cli.parser import Command, Shown, verb
 from cloze.errors import InputError
+from cloze.process import processor, usable_processors
 from cloze.suggestions import nearest
+
+
+def installation() -> Iterator[str]:
+    """Yield what a report of a fault needs: system, processor, and the versions of all packages that cloze uses."""
+    yield f"Python {platform.python_version()} on {platform.platform()}"
+    yield f"{processor()}, {usable_processors()} of {os.cpu_count()} cores"
+    names = {re.split(r"[^\w-]", needed)[0] for needed in metadata.requires("cloze-bert") or ()}
+    for name in sorted(names):
+        with suppress(metadata.PackageNotFoundError):
+            yield f"{name} {metadata.version(name)}"
+    with suppress(ImportError):  # graphs answer without it
+        import torch
+
+        device = torch.accelerator.current_accelerator(check_available=True)
+        yield f"torch computes on {device or 'cpu'} with {torch.get_num_threads()} threads"
 
 
 def completion_script(shell: Literal["bash", "zsh", "fish"]) -> str:

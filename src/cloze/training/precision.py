@@ -1,8 +1,6 @@
 """The device of a computation, its number format, its arithmetic and its memory."""
 
-import functools
 import os
-import platform
 import sys
 import warnings
 from collections.abc import Iterator
@@ -18,6 +16,7 @@ from cloze.choices import InferencePrecision, Precision
 from cloze.errors import InputError, RunError, is_out_of_memory
 from cloze.models.encoder import find_encoder
 from cloze.models.torch_internals import CpuInstructions, cpu_instructions
+from cloze.process import processor
 
 _STATUS = Path("/proc/self/status")
 _WIDTH_OF_BASE = 768
@@ -38,17 +37,6 @@ def resolve_device(name: str) -> torch.device:
         remedy = "Choose from auto, cpu" + (f", {accelerator.type}" if accelerator else "")
         raise InputError(what, where="device", remedy=remedy) from error
     return device
-
-
-@functools.cache
-def processor() -> str:
-    """Return the system's name of the processor."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text("utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def resolve_dtype(precision: Precision, device: torch.device) -> torch.dtype:

@@ -15,11 +15,10 @@ from filelock import FileLock, Timeout
 from cloze import artifacts, file_io
 from cloze.config import CHANGEABLE, MOVABLE, differences, flatten, has_mark, read_toml
 from cloze.errors import InputError, RunError
-from cloze.process import usable_processors
+from cloze.process import processor, usable_processors
 from cloze.progress import Progress
 from cloze.training.checkpoints import SETTINGS_FILE, copy_of_settings
 from cloze.training.distributed import DistributedContext
-from cloze.training.precision import processor
 
 ENVIRONMENT = "environment.json"
 EARLIER = "earlier"
