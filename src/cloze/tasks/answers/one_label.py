@@ -39,6 +39,7 @@ from cloze.tasks.labels import (
     plain_label,
     read_label,
     unknown_label,
+    warn_of_classes,
 )
 from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts
@@ -105,11 +106,13 @@ class OneLabel(TextAnswer[ClassPrediction]):
         if self.temperature != 1:
             remedy = "Say `calibrate=true`"
             raise InputError("is fitted after training", where="temperature", remedy=remedy)
+        where = source_of(examples[0].where)
         labels = self.labels or sort_classes({example.gold for example in examples})
         if len(labels) < 2:
             what = f"every row has the label {labels[0]!r}"
-            where, remedy = source_of(examples[0].where), "A classifier needs examples of two labels at least"
-            raise InputError(what, where=where, remedy=remedy)
+            raise InputError(what, where=where, remedy="A classifier needs examples of two labels at least")
+        if not self.labels:
+            warn_of_classes([example.gold for example in examples], labels, where)
         kind, weights = replace(self, labels=labels, class_weights=()), self.class_weights
         if weights == "balanced":
             counts = Counter(example.gold for example in examples)
