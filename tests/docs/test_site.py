@@ -165,12 +165,3 @@ def test_the_guide_has_the_limits_of_the_server() -> None:
         f"up to {default.batch_tokens:,} tokens",
     ):
         assert words in page
-
-
-@pytest.mark.exhaustive
-def test_the_tables_of_the_examples_are_what_their_script_writes(tmp_path: Path) -> None:
-    from make_examples import main
-
-    main(tmp_path)
-    written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert written == {path.name: path.read_bytes() for path in (DOCS.parent / "examples").glob("*.csv")}
