@@ -74,6 +74,7 @@ USES = {
     "baseline": "baseline classification -d {table}",
     "tasks formats": "tasks formats tagging",
     "tasks": "tasks",
+    "examples": "examples -o {tmp}/examples",
     "evaluate": "evaluate -m {classifier} -d {table} -o {tmp}/answers.csv",
     "predict": "predict -m {classifier} {table} -o {tmp}/predictions.jsonl",
     "score": "score classification {tmp}/predictions.jsonl {table}",

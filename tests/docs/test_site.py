@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-sys.path += [str(DOCS / "extensions"), str(DOCS / "pictures"), str(DOCS.parent / "examples")]
+sys.path += [str(DOCS / "extensions"), str(DOCS / "pictures")]
 
 import generated  # noqa: E402
 from draw import PICTURES  # noqa: E402

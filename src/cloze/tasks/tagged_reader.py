@@ -8,6 +8,7 @@
 
 import re
 import unicodedata
+import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ from cloze.data.reading.tagged_text import (
     sentence_of_words,
 )
 from cloze.data.reading.word_tables import find_words, group_words, is_word_column, read_sentences_of_rows
-from cloze.errors import InputError
+from cloze.errors import DataWarning, InputError
 from cloze.metrics.conll import Entity
 from cloze.tasks.span_offsets import Offsets, SpanReader
 from cloze.tokenization.sentences import sentence_spans
@@ -41,6 +42,7 @@ Context: TypeAlias = Literal["sentence", "document"]
 _TOKENS = ("tokens", "words")
 _SPANS = ("entities", "spans", "ents", "label", "labels")
 _TAGS_NAME = re.compile(r"(.*_)?(tag|label|ner)s?(_(name|text|str|string|id|idx|number)s?)?", re.IGNORECASE)
+_LONG_SENTENCE = 500  # words
 _CLITICS = ("'s", "’s")
 _NAME_PREFIXES = "@#"  # part of the name of a person or a topic
 
@@ -100,11 +102,17 @@ class TaggedReader:
         self, source: Data, answer: Any, *, labeled: bool = True, **how: bool
     ) -> Iterator[tuple[TaggedText, Mapping[str, Any]]]:
         """Yield the sentences, texts or documents of data in any format, with tags in one scheme."""
-        schemes = answer.scheme_detector()
+        schemes, longest = answer.scheme_detector(), Sentence(())
         for text in self._texts(source, answer, labeled=labeled):
             for sentence in text.sentences:
                 schemes.add(sentence.tags or (), sentence.where)
+                longest = max(longest, sentence, key=lambda sentence: len(sentence.words))
             yield text, {}
+        if len(longest.words) > _LONG_SENTENCE:
+            what = (
+                f"a sentence has {len(longest.words):,} words: are the empty lines after sentences missing?"
+            )
+            warnings.warn(DataWarning(f"{longest.where(0)}: {what}"), stacklevel=2)
         schemes.scheme()
 
     def _texts(self, data: Data, answer: Any, *, labeled: bool) -> Iterator[TaggedText]:

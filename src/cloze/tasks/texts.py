@@ -204,7 +204,7 @@ class TripletReader(TextReader):
     A cell is a text or a list of texts; an empty one is no text."""
 
     def columns(self) -> tuple[Column, ...]:
-        columns = super().columns()
+        columns = (*super().columns(), Column("label", "label", ("label", "score"), is_required=False))
         if self.negative_column is not None:
             return (*columns, named_column("negative_column", self.negative_column, kind="label"))
         return (*columns, Column("negative", "texts", is_required=False))
@@ -216,17 +216,29 @@ class TripletReader(TextReader):
             is_also_read=lambda name: is_further and _NEGATIVE.fullmatch(name) is not None,
         )
 
+    def read(
+        self, source: Data, answer: GoldAnswers, **how: bool
+    ) -> Iterator[tuple[LabeledText, Mapping[str, Any]]]:
+        labels = set()
+        for example, others in super().read(source, answer, **how):
+            labels.add(example.gold)
+            yield replace(example, gold=None), others
+        if len(labels) > 1:
+            what = "the column 'label' or 'score' is not used: in every row the two texts are taken to belong together"
+            remedy = "The tasks ranking and scored-pairs learn from it"
+            warnings.warn(DataWarning(f"{source}: {what}. {remedy}"), stacklevel=2)
+
     def example(self, row: Row, gold: Any) -> LabeledText:
         text, pair = map(row.required if row.labeled else row.text, ("text", "pair"))
         negatives: tuple[str, ...] = ()
         for key, cell in row.cells.items():
-            if key not in ("text", "pair", "id") and cell is not None:
+            if key not in ("text", "pair", "label", "id") and cell is not None:
                 texts = row.texts(key) if isinstance(cell, list) else [row.text(key)]
                 negatives += tuple(text for text in texts if text.strip())
         if pair in negatives:
             what = f"{pair!r} is both the second text and among the negatives"
             raise InputError(what, where=row.where, remedy="Give another negative, or leave its cell empty")
-        return LabeledText(text, pair, None, row.where, negatives, row=row.number)
+        return LabeledText(text, pair, as_text(row.cells.get("label")), row.where, negatives, row=row.number)
 
 
 @dataclass(frozen=True, slots=True)
