@@ -23,10 +23,10 @@ nb_execution_mode = "off"  # the notebooks contain their outputs; a test runs th
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # the site loads nothing from other hosts
 
 add_module_names = False
-toc_object_entries = False
+toc_object_entries_show_parents = "hide"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 90
-viewcode_follow_imported_members = False
+viewcode_follow_imported_members = True
 viewcode_line_numbers = True
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!cloze\.).*"),  # documented on other sites: the standard library, torch, numpy

@@ -9,11 +9,13 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
+
+from cloze import MODULES as PUBLIC
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
@@ -21,6 +23,11 @@ _HEADINGS = ("Shapes", "Args", "Returns", "Yields", "Raises", "Source", "Differs
 _HEADING = re.compile(rf"^({'|'.join(_HEADINGS)}):[ ]?(.*)$")
 _PRIVATE_PARAMETERS = ("self", "cls")
 _OPTIONS = "cloze.options"
+_GROUPS = (_OPTIONS, "cloze.api.texts", "cloze.api.run_options")
+"""The modules of groups of keywords."""
+_TYPES = {key: f"builtins.{key}" for key, value in vars(builtins).items() if isinstance(value, type)}
+_TYPES |= {name: f"cloze.{name}" for name in PUBLIC}
+"""Dotted names of the types that the site can link to."""
 
 
 @dataclass(frozen=True)
@@ -100,31 +107,42 @@ def read_docstring(text: str | None) -> Docstring:
 def read_module(name: str) -> Module:
     """Read a module by its dotted name."""
     tree = _parse(name)
-    reader = _Reader(name, _dotted_names_of_types(name, tree))
-    definitions = _without_repeats(list(reader.definitions(tree.body)))
+    definitions = _without_repeats(list(_Reader(name).definitions(tree.body)))
     return Module(name, read_docstring(ast.get_docstring(tree)), tuple(definitions))
 
 
 @cache
-def modules_of(package: str) -> tuple[Module, ...]:
-    """Read all modules of a package except its `__init__`."""
-    root = SOURCE / Path(*package.split("."))
-    if root.with_suffix(".py").is_file():
-        return (read_module(package),)
-    names = (".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in sorted(root.rglob("*.py")))
-    return tuple(read_module(name) for name in names if not name.endswith("__init__"))
+def read_modules() -> tuple[Module, ...]:
+    """Read all modules of the package but the command line and the demo."""
+    paths = (path.relative_to(SOURCE) for path in sorted((SOURCE / "cloze").rglob("*.py")))
+    names = (path.with_suffix("").parts for path in paths)
+    left_out = {"cli", "demo", "__init__", "__main__"}
+    return tuple(read_module(".".join(parts)) for parts in names if left_out.isdisjoint(parts))
+
+
+@cache
+def read_public(name: str) -> Definition:
+    """Read a name of `import cloze`; a class has the members of its bases in cloze."""
+    (definition,) = (found for found in read_module(PUBLIC[name]).definitions if found.name == name)
+    members: dict[str, Definition] = {}
+    signature = definition.signature
+    for base in getattr(getattr(import_module("cloze"), name), "__mro__", ()):
+        if base.__module__.startswith("cloze."):
+            (found,) = (d for d in read_module(base.__module__).definitions if d.name == base.__name__)
+            signature = signature or found.signature
+            for member in found.members:
+                members.setdefault(member.name.rpartition(".")[2], member)
+    return replace(definition, signature=signature, members=tuple(members.values()))
 
 
 @dataclass(frozen=True)
 class _Reader:
     module: str
-    types: dict[str, str]
-    """Dotted names of the types in the annotations of the module."""
 
     def definitions(self, body: list[ast.stmt], prefix: str = "") -> Iterator[Definition]:
         for i, node in enumerate(body):
             name = _name_of(node)
-            if name is None or name.startswith("_"):
+            if name is None or (name.startswith("_") and not isinstance(node, ast.ClassDef)):
                 continue
             following = body[i + 1] if i + 1 < len(body) else None
             if isinstance(node, ast.FunctionDef):
@@ -199,7 +217,7 @@ class _Reader:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             node = ast.parse(node.value, mode="eval").body
         copy = ast.parse(ast.unparse(node), mode="eval")
-        return ast.unparse(_Qualify(self.types).visit(copy).body)
+        return ast.unparse(_Qualify().visit(copy).body)
 
 
 def _expand_group(parameters: ast.arguments, module: str) -> None:
@@ -230,8 +248,8 @@ def _resolve(annotation: ast.expr) -> tuple[ast.expr, ast.expr]:
 
 
 def _fields(group: str, module: str) -> dict[str, ast.expr]:
-    """Return the annotations of the keywords of a group and its bases, in a module or `cloze.options`, by name."""
-    nodes = (*_parse(_OPTIONS).body, *_parse(module).body)
+    """Return the annotations of the keywords of a group and its bases by name."""
+    nodes = [node for name in (*_GROUPS, module) for node in _parse(name).body]
     classes = {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
     fields: dict[str, ast.expr] = {}
     if group in classes:
@@ -243,11 +261,17 @@ def _fields(group: str, module: str) -> dict[str, ast.expr]:
 
 
 class _Qualify(ast.NodeTransformer):
-    def __init__(self, types: dict[str, str]) -> None:
-        self.types = types
-
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.parse(self.types.get(node.id, node.id), mode="eval").body
+        if node.id in _choices():
+            return self.visit(ast.parse(_choices()[node.id], mode="eval").body)
+        return ast.parse(_TYPES.get(node.id, node.id), mode="eval").body
+
+
+@cache
+def _choices() -> dict[str, str]:
+    """Return the aliases of `cloze.choices`, which stand for the values that a setting may have."""
+    aliases = (node for node in _parse("cloze.choices").body if isinstance(node, ast.AnnAssign))
+    return {ast.unparse(node.target): ast.unparse(node.value) for node in aliases if node.value}
 
 
 @cache
@@ -255,25 +279,6 @@ def _parse(module: str) -> ast.Module:
     path = SOURCE / Path(*module.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return ast.parse(path.read_text("utf-8"))
-
-
-@cache
-def _public_classes(module: str) -> frozenset[str]:
-    named = (node.name for node in _parse(module).body if isinstance(node, ast.ClassDef))
-    return frozenset(name for name in named if not name.startswith("_"))
-
-
-def _dotted_names_of_types(name: str, tree: ast.Module) -> dict[str, str]:
-    """Return the dotted names of built-in types and of the classes of cloze that a module uses."""
-    types = {key: f"builtins.{key}" for key, value in vars(builtins).items() if isinstance(value, type)}
-    types |= {class_name: f"{name}.{class_name}" for class_name in _public_classes(name)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cloze."):
-            assert node.module is not None
-            for alias in node.names:
-                if alias.name in _public_classes(node.module):
-                    types[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    return types
 
 
 def _name_of(node: ast.stmt) -> str | None:

@@ -2,9 +2,9 @@
 
 | line | becomes |
 |---|---|
-| `api cloze.models` | every public name of a package, with signature and docstring |
-| `foundations` | the same for the top-level modules |
-| `public` | the names of `import cloze` |
+| `names audit info` | names of `import cloze`, each with a link to its page |
+| `project SECURITY.md` | a file of the repository |
+| `repository` | an entry of a toctree for `CLOZE_REPOSITORY`, where the release is published from |
 | `sources 3.1 (task 1)` | code for a section of the paper, by the "Source:" of docstrings |
 | `code` | code that follows Google's released code, file by file |
 | `papers` | code that follows other papers and programs |
@@ -13,119 +13,86 @@
 | `routes` | every route of the server with its description and an example |
 | `recipes pretraining`, `recipes finetuning`, `recipes studies` | every recipe with its comment |
 | `table records/…/README.md 2` | the second table of a record |
+| `claims 1 6` | these claims of the record that tests them |
 | `block records/…/README.md 1` | the first block of output in it |
 
 An image of `pictures/` is included inline, so that it follows the light or dark colors of the page.
 """
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from docstrings import SOURCE, Definition, Docstring, Module, modules_of, read_module
+from docstrings import PUBLIC, SOURCE, Definition, Docstring, read_modules, read_public
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 
 REPOSITORY = SOURCE.parent
 _MARKER = re.compile(r"^<!-- generated: (\w+)(?: (.*?))? -->$", re.MULTILINE)
 _PICTURE = re.compile(r"^!\[(.*)\]\((?:\.\./)*pictures/([\w-]+)\.svg\)$", re.MULTILINE)
-_CALL = re.compile(r"^(\| \d+ \| )`(cloze[\w.]+)`", re.MULTILINE)
+_DOTTED = re.compile(r"`(cloze(?:\.\w+)+)`")
 _RECORD_LINK = re.compile(r"\]\((?:\.\./)+records/")
+_PROJECT_LINK = re.compile(r"\]\((?:\.\./)*(CHANGELOG|CODE_OF_CONDUCT|CONTRIBUTING|SECURITY)\.md")
 _PAPER = "Devlin et al. 2019"
 _SECTION = re.compile(r"(?<!table )(?<!figure )\b((?:[3-5](?:\.\d)?|A\.\d)(?: \(task \d\))?)(?!\d|\.\d)")
 _SECTION_OF = {"figure 2": "3", "table 2": "4.2"}
 """Sections of figures and tables that a Source cites without their section."""
+_CLAIM = re.compile(r"^## (\d+\. .+)\n\n> (.+(?:\n> .+)*)\n\n(\*\*(?:Agrees|Differs)(?:.+\n)+)", re.MULTILINE)
 _RELEASED_CODE = re.compile(r"google-research/bert ([\w]+\.py)(?::([\d, -]*\d))?")
+
+
+def pages() -> list[Path]:
+    """Return all pages but the records and the reference of Python, which a build writes."""
+    return [p for p in sorted((REPOSITORY / "docs").rglob("*.md")) if {"records", "api"}.isdisjoint(p.parts)]
 
 
 def fill_in(text: str) -> str:
     """Return a page with its generated parts."""
     text = _MARKER.sub(lambda match: GENERATORS[match[1]](match[2] or ""), text)
     text = _RECORD_LINK.sub("](/records/", text)
-    text = _CALL.sub(lambda match: match[1] + _link_if_public(match[2]), text)
+    text = _PROJECT_LINK.sub(lambda match: f"](/project/{match[1].lower()}.md", text)
+    text = _DOTTED.sub(lambda match: link(match[1], match[1]), text)
     return _PICTURE.sub(lambda match: inline_picture(match[2], match[1]), text)
 
 
 # The API
 
 
-def api(package: str) -> str:
-    """Describe every public name of a package, module by module."""
-    return "\n\n".join(_module(module) for module in modules_of(package) if module.definitions)
+def names(which: str) -> str:
+    """List names of `import cloze`, with their pages."""
+    definitions = [read_public(name) for name in which.split()]
+    rows = [f"| {{py:obj}}`~cloze.{d.name}` | {d.docstring.summary} |" for d in definitions]
+    pages = [f"{d.name} </reference/api/{d.kind}/{d.name}>" for d in definitions]
+    table = "\n".join(["| | |\n|---|---|", *rows])
+    return f"{table}\n\n" + "\n".join(["```{toctree}\n:hidden:\n", *pages, "```"])
 
 
-def foundations(_: str) -> str:
-    """Describe every public name of the top-level modules."""
-    return "\n\n".join(
-        api(module) for module in packages() if not (SOURCE / Path(*module.split("."))).is_dir()
-    )
+def link(full_name: str, text: str) -> str:
+    """Return a name as code, with a link if it is, or is a member of, a name of `import cloze`."""
+    if full_name.split(".")[1] in PUBLIC:
+        return f"{{py:obj}}`{text} <{full_name}>`"
+    for name, module in PUBLIC.items():
+        if f"{full_name}.".startswith(f"{module}.{name}."):
+            return f"{{py:obj}}`{text} <cloze.{full_name.removeprefix(f'{module}.')}>`"
+    return f"`{text}`"
 
 
-def packages() -> list[str]:
-    """Return the packages and top-level modules of the reference: all except the command line and the demo."""
-    paths = (path for path in sorted((SOURCE / "cloze").iterdir()) if path.suffix in ("", ".py"))
-    names = [path.stem for path in paths if path.suffix or (path / "__init__.py").is_file()]
-    return [f"cloze.{name}" for name in names if not name.startswith("_") and name not in ("cli", "demo")]
-
-
-def public(_: str) -> str:
-    """List the names of `import cloze` with their modules."""
-    rows = [
-        f"| {link(location, f'cloze.{name}')} | {_find(location).docstring.summary} |"
-        for name, location in sorted(read_locations().items())
-    ]
-    return "| name | |\n|---|---|\n" + "\n".join(rows)
-
-
-def read_locations() -> dict[str, str]:
-    """Return the dotted name of each public name of the package."""
-    from cloze import MODULES
-
-    return {name: f"{module}.{name}" for name, module in MODULES.items()}
-
-
-def link(full_name: str, text: str | None = None) -> str:
-    """Return a link to the description of a public name; without a text it shows the name's last word."""
-    definition = _find(full_name)
-    role = {
-        "function": "func", "class": "class", "exception": "exc", "method": "meth", "classmethod": "meth",
-        "staticmethod": "meth", "property": "attr", "attribute": "attr", "data": "data",
-    }[definition.kind]  # fmt: skip
-    target = f"~{full_name}" if text is None else f"{text} <{full_name}>"
-    return f"{{py:{role}}}`{target}`"
-
-
-def _link_if_public(full_name: str) -> str:
-    if full_name.startswith("cloze.cli."):  # not in the reference
-        return f"`{full_name}`"
-    with suppress(LookupError):
-        return link(full_name, full_name.removeprefix("cloze."))
-    return f"`{full_name.removeprefix('cloze.')}`"
-
-
-def _find(full_name: str) -> Definition:
-    module = full_name
-    while module := module.rpartition(".")[0]:
-        path = SOURCE / Path(*module.split("."))
-        if path.with_suffix(".py").is_file() or path.is_dir():
-            for definition in read_module(module).walk():
-                if definition.full_name == full_name:
-                    return definition
-    raise LookupError(f"there is no {full_name}")
-
-
-def _module(module: Module) -> str:
-    described = "\n\n".join(_definition(definition) for definition in module.definitions)
-    return f"## {module.name}\n\n:::{{py:module}} {module.name}\n:::\n\n{_prose(module.docstring)}\n\n{described}"
+def write_reference(into: Path) -> None:
+    """Write a page for each name of `import cloze`; `Audit` and `audit` need two directories on some systems."""
+    for name in PUBLIC:
+        definition = read_public(name)
+        (into / definition.kind).mkdir(parents=True, exist_ok=True)
+        page = f"# cloze.{name}\n\n{_definition(definition)}\n"
+        _write_if_new(into / definition.kind / f"{name}.md", page.encode())
 
 
 def _definition(definition: Definition, *, depth: int = 0) -> str:
     fence = ":" * (5 - depth)
     name = definition.name.rpartition(".")[2]
-    options = [f":module: {definition.module}"] if depth == 0 else []
+    options = [":module: cloze"] if depth == 0 else []
     if definition.annotation is not None:
         options.append(f":type: {definition.annotation}")
     if definition.value is not None and definition.kind in ("attribute", "data"):
@@ -174,15 +141,14 @@ def _items(text: str) -> str:
 
 def cited() -> Iterator[tuple[str, Docstring, str]]:
     """Yield a link, the docstring and the Source of everything that cites one."""
-    for package in packages():
-        for module in modules_of(package):
-            if "Source" in module.docstring.parts:
-                yield f"{{py:mod}}`{module.name}`", module.docstring, module.docstring.parts["Source"]
-            for definition in module.walk():
-                if "Source" in definition.docstring.parts:
-                    name = f"{module.name.rpartition('.')[2]}.{definition.name}"
-                    source = definition.docstring.parts["Source"]
-                    yield link(definition.full_name, name), definition.docstring, source
+    for module in read_modules():
+        if "Source" in module.docstring.parts:
+            yield f"`{module.name}`", module.docstring, module.docstring.parts["Source"]
+        for definition in module.walk():
+            if "Source" in definition.docstring.parts:
+                name = f"{module.name.rpartition('.')[2]}.{definition.name}"
+                source = definition.docstring.parts["Source"]
+                yield link(definition.full_name, name), definition.docstring, source
 
 
 def sections_of(source: str) -> list[str]:
@@ -281,7 +247,18 @@ def routes(_: str) -> str:
     return "| route | answer | example of a request |\n|---|---|---|\n" + "\n".join(rows)
 
 
-# Recipes, records, pictures
+# The repository, recipes, records, pictures
+
+
+def project(name: str) -> str:
+    """Return a file of the repository, whose links lead to pages."""
+    return (REPOSITORY / name).read_text("utf-8").replace("](docs/", "](/")
+
+
+def repository(_: str) -> str:
+    """Return the repository's entry in the navigation."""
+    address = os.environ.get("CLOZE_REPOSITORY")
+    return f"Repository <{address}>" if address else ""
 
 
 def recipes(kind: str) -> str:
@@ -311,6 +288,21 @@ def block(which: str) -> str:
     return _quote(which, r"^```(?:text)?\n(?:.*\n)*?```\n")
 
 
+def claims(numbers: str) -> str:
+    """List claims of the record, from the first to the last number: each with a link and the first sentence on it."""
+    first, last = map(int, numbers.split())
+    rows: dict[int, str] = {}
+    for readme in (REPOSITORY / "records" / "2026-11-27-claims").glob("*/README.md"):
+        for heading, claim, verdict in _CLAIM.findall(readme.read_text("utf-8")):
+            anchor = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+            place = f"/{readme.relative_to(REPOSITORY)}#{anchor}"
+            said = " ".join(claim.replace("\n>", "").split())
+            first_sentence = re.split(r"(?<=\.)\s(?!\d)|(?<=\.\*\*)\s", " ".join(verdict.split()))[0]
+            rows[int(heading.partition(".")[0])] = f"| [{heading}]({place}) | {said} | {first_sentence} |"
+    listed = "\n".join(rows[number] for number in range(first, last + 1))
+    return f"| | claim | verdict |\n|---|---|---|\n{listed}"
+
+
 def _quote(which: str, pattern: str) -> str:
     name, number = which.split()
     matches = re.findall(pattern, (REPOSITORY / name).read_text("utf-8"), re.MULTILINE)
@@ -326,9 +318,9 @@ def inline_picture(name: str, alternative: str) -> str:
 
 
 GENERATORS: dict[str, Callable[[str], str]] = {
-    "api": api,
-    "foundations": foundations,
-    "public": public,
+    "names": names,
+    "project": project,
+    "repository": repository,
     "sources": sources,
     "code": code,
     "papers": papers,
@@ -338,6 +330,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "recipes": recipes,
     "table": table,
     "block": block,
+    "claims": claims,
 }
 
 
@@ -377,5 +370,6 @@ def setup(app: Any) -> dict[str, bool]:
 
     app.connect("doctree-read", _leave_builtins_unlinked)
     app.connect("builder-inited", lambda app: copy_records(Path(app.srcdir) / "records"))
+    app.connect("builder-inited", lambda app: write_reference(Path(app.srcdir) / "reference" / "api"))
     app.connect("source-read", fill_page)
     return {"parallel_read_safe": True}

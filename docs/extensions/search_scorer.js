@@ -1,4 +1,4 @@
-// Scores of the site's search: pages before records, and records before the reference of Python objects.
+// Scores of the site's search: pages, then the pages of Python names, records, and the members of classes.
 var Scorer = {
   objNameMatch: 11,
   objPartialMatch: 6,
@@ -9,8 +9,9 @@ var Scorer = {
   term: 5,
   partialTerm: 2,
   score: ([page, , , , score, , kind]) => {
-    if (kind === "object" || page.startsWith("reference/api")) return score - 2000;
-    if (page.startsWith("records/")) return score - 1000;
+    if (kind === "object") return score - 3000;
+    if (page.startsWith("records/")) return score - 2000;
+    if (page.startsWith("reference/api/")) return score - 1000;
     return page === "start" || page.startsWith("guides/") ? score + 5 : score;
   },
 };

@@ -50,7 +50,7 @@ PAGES = {
             "cloze examples": SMALLER_EXAMPLES,
         },
     ),
-    "docs/index.md": Page(not_run={"pip install": INSTALLS, "cloze demo": TAKES_MINUTES}),
+    "docs/index.md": Page(not_run={"cloze demo": TAKES_MINUTES}),
     "docs/install.md": Page(not_run={"pip install": INSTALLS}),
     "docs/start.md": Page(
         inputs="examples demo-run novel.txt=text.txt",
@@ -160,6 +160,9 @@ PAGES = {
             "cloze finetune classification -m cloze-mini -d hf://": ASKS_THE_HUB,
             "cloze push": ASKS_THE_HUB,
         },
+    ),
+    "docs/guides/choosing-a-model.md": Page(
+        inputs="reviews.tsv", not_run={"cloze finetune classification -m hf://": ASKS_THE_HUB}
     ),
     "docs/guides/long-texts.md": Page(
         inputs="MODEL=run reviews.tsv new-reviews.txt=lines.txt lines.txt data",

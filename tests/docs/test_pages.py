@@ -11,15 +11,12 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.append(str(REPOSITORY / "docs" / "extensions"))
 
 from declared import PAGES, shortening_flags  # noqa: E402
-from generated import fill_in  # noqa: E402
+from generated import fill_in, pages  # noqa: E402
 from running import Page, Runner, TolerantOutputChecker, blocks, texts  # noqa: E402
 
 FIXTURES = ("minilm", "google_bert", "old_model", "shared")
 DOCS = REPOSITORY / "docs"
-PATHS = [
-    REPOSITORY / "README.md",
-    *sorted(path for path in DOCS.rglob("*.md") if DOCS / "records" not in path.parents),
-]
+PATHS = [REPOSITORY / "README.md", *pages()]
 RUN = [
     pytest.param(
         name, page, marks=pytest.mark.exhaustive if page.is_exhaustive else pytest.mark.slow, id=name
