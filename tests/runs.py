@@ -48,9 +48,6 @@ def resume_finetuning(run: Path, **options: Any) -> dict[str, Any]:
 
 validate = partial(finetuning.validate, progress=SILENT)
 plan_finetuning = finetuning.plan_finetuning
-CARD = CardInfo()
-
-
 CARD, CPU = CardInfo(), DistributedContext(torch.device("cpu"))
 
 

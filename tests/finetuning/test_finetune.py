@@ -133,7 +133,9 @@ def test_train_examples_limits_the_training_data(config, capsys):
     assert all(example in parts[1] for example in parts[0])
     assert all(example in whole.data.train for example in parts[1])
     prepare(REVIEWS, replace(config, max_seq_length=8), progress=Progress())
-    assert "training examples are longer than 8 tokens: cut" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "training examples are longer than 8 tokens: cut" in told
+    assert "14 examples to score on: scores are uncertain by up to ±0.26" in told
     with pytest.raises(InputError, match=r"there are \d+ training examples, fewer than train_examples 1,000"):
         prepare(REVIEWS, replace(config, train_examples=1000))
     with pytest.raises(ValueError, match="train_examples 0 is not positive"):

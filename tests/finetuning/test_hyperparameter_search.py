@@ -89,6 +89,11 @@ def test_paper_grid_has_eighteen_runs():
     assert (first.batch_size, first.optimizer.learning_rate, first.epochs) == (16, 5e-5, 2)
     assert not first.has_trials
     assert expand_grid(config) == [("", config)]
+    parts = expand_grid(replace(config, grid=GridConfig(data_fractions=(0.5, 1.0))))
+    assert [(name, trial.data_fraction) for name, trial in parts] == [
+        ("fraction-0.5", 0.5),
+        ("fraction-1.0", 1.0),
+    ]
     similar = GridConfig(learning_rates=(1e-5, 1.0000001e-5, 1.0000002e-5))
     assert len({name for name, _ in expand_grid(replace(config, grid=similar))}) == 3
 

@@ -127,11 +127,15 @@ def test_dropout_of_the_head_is_that_of_the_settings(config, dropout, is_random)
     assert (min(shares) < 1) == is_random
 
 
-def test_the_card_of_a_classifier_names_license_and_base(config, tmp_path):
+def test_the_card_of_a_classifier_names_its_data_license_and_base(config, tmp_path):
     start = Path(shutil.copytree(config.model, tmp_path / "start"))
     (start / "README.md").write_text("---\nlicense: cc-by-sa-3.0\n---\n\n# A model\n", "utf-8")
-    finetune(REVIEWS, replace(config, model=str(start), epochs=1), tmp_path / "run")
+    changed = replace(config, model=str(start), epochs=1, dev=config.train, train_examples=20)
+    finetune(REVIEWS, changed, tmp_path / "run")
     checkpoint = resolve_checkpoint(tmp_path / "run")
+    card = (checkpoint / "README.md").read_text("utf-8")
+    for role, examples in (("learned from", 20), ("scored on", 70)):
+        assert f"| {role} | `{config.train}` | {examples} examples |" in card
     assert BaseModel.read("x", checkpoint) == BaseModel("start", "cc-by-sa-3.0")
 
 

@@ -12,21 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 import cloze
 from cloze import artifacts
 from cloze import config as configuration
-from cloze.data.batch import DataPosition, Integers, PretrainingBatch
-from cloze.data.dataset import Dataset
-from cloze.data.instances.instances import DynamicInstances
-from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.config import PretrainConfig
-from cloze.pretraining.data import PretrainingBatches, PretrainingData
-from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig, read_state
-from cloze.training.distributed import DistributedContext, DistributionConfig
+from cloze.training.distributed import DistributionConfig
 from cloze.training.metrics_log import METRICS, read_metrics
 from cloze.training.run_directory import ENVIRONMENT
 from ranks import Ranks, free_port
@@ -121,66 +114,6 @@ def pretrain_texts(run: Path, init: Path) -> None:
 def test_rank_zero_tokenizes_texts_in_memory(alone, tmp_path):
     assert Ranks(2, pretrain_texts, tmp_path / "run", alone).join() == [0, 0]
     assert len(rows(tmp_path / "run")) == 1
-
-
-class Recorded(DynamicInstances):
-    """Notes which instances were asked for."""
-
-    def batch(self, epoch: int, positions: Integers, **settings: float) -> PretrainingBatch:
-        self.asked += [(epoch, int(position)) for position in positions]
-        return DynamicInstances.batch(self, epoch, positions, **settings)
-
-
-def test_each_instance_is_read_by_exactly_one_rank(nano):
-    """Over three epochs at 1, 2, 3 and 1 ranks: the instances of each step are those of one rank, each once."""
-    dataset = Dataset.open(Path(nano.data))
-
-    def batches(rank: int, size: int) -> tuple[PretrainingBatches, Recorded]:
-        phase = replace(nano.phases[0], fraction=1.0, batch_size=30)
-        source = Recorded(
-            dataset.split("train"),
-            load_tokenizer(dataset.path),
-            max_seq_length=phase.max_seq_length,
-            max_predictions_per_seq=None,
-            pairs=nano.pairs,
-            masking=nano.masking,
-            seed=1,
-            phase=0,
-        )
-        source.asked = []
-        context = DistributedContext(torch.device("cpu"), rank, size)
-        return PretrainingBatches([(phase, source)], context), source
-
-    reference, expected = batches(0, 1)
-    position, where = DataPosition(), DataPosition()
-    step = 0
-    while position.epoch < 3:
-        size = (1, 2, 3, 1)[step // 5 % 4]
-        step += 1
-        expected.asked.clear()
-        where = reference.step_data(0.0, where, 256).next_position
-        asked = []
-        for rank in range(size):
-            own, source = batches(rank, size)
-            data = own.step_data(0.0, position, 256)
-            assert len(source.asked) == 30 // size
-            asked += source.asked
-        position = data.next_position
-        assert position == where
-        assert sorted(asked) == sorted(expected.asked)
-
-
-def test_ranks_that_do_not_divide_the_batch_are_refused(nano):
-    for rank in (0, 3):
-        with pytest.raises((InputError, SystemExit)) as refused:
-            PretrainingData.load(nano, DistributedContext(torch.device("cpu"), rank, 4))
-        if rank:  # one rank says it
-            assert refused.value.code == 2
-        else:
-            message = (
-                "torchrun: 4 ranks cannot share a batch of 6 evenly. Start a number that divides 6 and 12, or"
-            )
-            assert str(refused.value).startswith(message)
 
 
 def _wait_for_step(run: Path, step: int, seconds: float = 120) -> None:

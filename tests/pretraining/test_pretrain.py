@@ -22,9 +22,12 @@ import cloze
 from cloze import artifacts
 from cloze import config as configuration
 from cloze.api.settings import find_initial_checkpoint
+from cloze.data.batch import DataPosition, Integers, PretrainingBatch
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig
+from cloze.data.dataset import Dataset
+from cloze.data.instances.instances import DynamicInstances
 from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
@@ -34,11 +37,13 @@ from cloze.models import encoder
 from cloze.models.checkpoint import load_model, save_model
 from cloze.models.heads import BertForMaskedLM
 from cloze.pretraining.config import GoogleInstancesConfig, ModelConfig, PhaseConfig, PretrainConfig
-from cloze.pretraining.data import unigram_nats
+from cloze.pretraining.data import PretrainingBatches, PretrainingData, unigram_nats
+from cloze.pretraining.initial_weights import load_for_pretraining
 from cloze.pretraining.run import plan_pretraining
 from cloze.progress import Progress
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig, read_state
+from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.optimizer import MuonConfig
 from corpora import save_vocabulary
@@ -236,6 +241,7 @@ def test_run_with_init_has_its_own_dropout_and_the_architecture_of_the_checkpoin
     assert written == replace(nano.model.encoder(vocab_size=7), **dropout)
     before, after = (load_model(resolve_checkpoint(run)).config for run in (finished, second))
     assert before != after == replace(before, **dropout)
+    assert rows(second, "validation")[0]["step"] == 0
 
 
 def test_masked_lm_checkpoint_continues_without_pairs(finished, pretrained, tmp_path):
@@ -246,6 +252,9 @@ def test_masked_lm_checkpoint_continues_without_pairs(finished, pretrained, tmp_
     message = r"no weight .*Say `pairs.next_sentence=false`: masked words alone"
     with pytest.raises(InputError, match=message):
         pretrained("second", steps=2, init=str(masked))
+    loaded = load_for_pretraining(masked, next_sentence=False, seed=0).state_dict()
+    expected = load_model(masked, BertForMaskedLM).state_dict()
+    assert all(torch.equal(loaded[name], weight) for name, weight in expected.items())
     assert FillMask.load(
         pretrained("second", steps=2, init=str(masked), pairs=PairsConfig(next_sentence=False))
     )
@@ -393,6 +402,66 @@ def test_words_of_chinese_are_said_to_be_characters(nano, tmp_path, capsys, monk
     assert (tmp_path / "run" / "latest").exists()
 
 
+class Recorded(DynamicInstances):
+    """Notes which instances were asked for."""
+
+    def batch(self, epoch: int, positions: Integers, **settings: float) -> PretrainingBatch:
+        self.asked += [(epoch, int(position)) for position in positions]
+        return DynamicInstances.batch(self, epoch, positions, **settings)
+
+
+def test_each_instance_is_read_by_exactly_one_rank(nano):
+    """Over three epochs at 1, 2 and 3 ranks in turn: the instances of each step are those of one rank, each once."""
+    dataset = Dataset.open(Path(nano.data))
+
+    def batches(rank: int, size: int) -> tuple[PretrainingBatches, Recorded]:
+        phase = replace(nano.phases[0], fraction=1.0, batch_size=30)
+        source = Recorded(
+            dataset.split("train"),
+            load_tokenizer(dataset.path),
+            max_seq_length=phase.max_seq_length,
+            max_predictions_per_seq=None,
+            pairs=nano.pairs,
+            masking=nano.masking,
+            seed=1,
+            phase=0,
+        )
+        source.asked = []
+        context = DistributedContext(torch.device("cpu"), rank, size)
+        return PretrainingBatches([(phase, source)], context), source
+
+    reference, expected = batches(0, 1)
+    position, where = DataPosition(), DataPosition()
+    step = 0
+    while position.epoch < 3:
+        size = (1, 2, 3)[step % 3]  # the last step of an epoch is cut unevenly by two
+        step += 1
+        expected.asked.clear()
+        where = reference.step_data(0.0, where, 256).next_position
+        asked = []
+        for rank in range(size):
+            own, source = batches(rank, size)
+            data = own.step_data(0.0, position, 256)
+            assert len(source.asked) == 30 // size
+            asked += source.asked
+        position = data.next_position
+        assert position == where
+        assert sorted(asked) == sorted(expected.asked)
+
+
+def test_ranks_that_do_not_divide_the_batch_are_refused(nano):
+    for rank in (0, 3):
+        with pytest.raises((InputError, SystemExit)) as refused:
+            PretrainingData.load(nano, DistributedContext(torch.device("cpu"), rank, 4))
+        if rank:  # one rank says it
+            assert refused.value.code == 2
+        else:
+            message = (
+                "torchrun: 4 ranks cannot share a batch of 6 evenly. Start a number that divides 6 and 12, or"
+            )
+            assert str(refused.value).startswith(message)
+
+
 @pytest.mark.slow
 def test_texts_are_resumed_wherever_a_kill_left_their_run(finished, tmp_path):
     texts = [f"The dog {n} was a dog.\nHe left {n} dogs." for n in range(40)]
@@ -426,6 +495,7 @@ def test_original_recipe_has_the_papers_and_googles_settings():
     config = configuration.load(PretrainConfig, recipe, ["data=somewhere", "steps=1000000"])
     phases = [(p.max_seq_length, p.fraction, p.batch_size, p.max_predictions_per_seq) for p in config.phases]
     assert phases == [(128, 0.9, 256, 20), (512, 0.1, 256, 77)]
+    assert config.phases == configuration.load(PretrainConfig, None, ["data=somewhere", "steps=10"]).phases
     assert config.google_instances is not None
     assert config.google_instances.dupe_factor == 10
     assert (config.masking.masked_lm_prob, config.masking.mask_token_prob) == (0.15, 0.8)

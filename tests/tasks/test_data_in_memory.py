@@ -99,6 +99,11 @@ def test_tuples_are_in_the_order_of_the_columns(task, settings, in_tuples, in_di
     assert read(task, in_tuples) == read(task, in_dicts, **settings)
 
 
+def test_unlabeled_tuples_may_be_pairs() -> None:
+    [example] = read("classification", [("a", "b")], labeled=False)
+    assert (example.text, example.pair) == ("a", "b")
+
+
 def test_questions_are_read_as_the_hub_has_them() -> None:
     context = "Ada saw a film in Oslo."
     who = {"question": "Who?", "context": context, "answers": {"text": ["Ada"], "answer_start": [0]}}

@@ -183,6 +183,8 @@ def test_predictions_are_read_from_json_lines_or_columns(tmp_path):
     assert task.score(examples, expected) == pytest.approx(
         {"f1": 50, "precision": 50, "recall": 50, "tag_accuracy": 200 / 3, "f1_X": 0, "f1_Y": 100}
     )
+    unknown = [TagPrediction((("B-Z", "O"), ("B-Y",)))]
+    assert task.score(examples, unknown).keys() == task.score(examples, expected).keys()
 
 
 def test_batch_has_positions_and_targets_of_all_features(letters):

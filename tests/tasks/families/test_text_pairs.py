@@ -124,8 +124,9 @@ def test_all_pairs_of_a_step_are_one_batch(configure, tmp_path):
     assert sizes == [[12], [4]]
 
 
-def test_batch_of_one_is_refused(configure, tmp_path):
-    task, config = configure("text-pairs", tmp_path, "batch_size=1", dev=tmp_path)
+@pytest.mark.parametrize("setting", ["batch_size=1", "grid.batch_sizes=[8,1]"])
+def test_batch_of_one_is_refused(configure, tmp_path, setting):
+    task, config = configure("text-pairs", tmp_path, setting, dev=tmp_path)
     with pytest.raises(InputError, match="text-pairs: a batch of 1 holds nothing to compare"):
         prepare(task, config)
 
