@@ -343,3 +343,8 @@ def test_errors_are_one_line():
     error = RunError("disk\nfull", where="a/b", remedy="Free some space")
     assert str(error) == "a/b: disk full. Free some space."
     assert (ClozeError.exit_code, InputError.exit_code, RunError.exit_code) == (1, 2, 1)
+
+
+def test_json_of_the_size_of_a_large_tokenizer_is_read(tmp_path):
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": "x" * 40_000_000}))
+    assert len(file_io.read_json(tmp_path / "tokenizer.json")["model"]) == 40_000_000

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 
 from cloze import artifacts
@@ -26,7 +27,7 @@ SENTENCES = [
 ]
 
 # s3fs leaves connections to the garbage collector after its event loop is closed
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::Warning")]
+pytestmark = pytest.mark.filterwarnings("ignore::Warning")
 
 
 def write_texts(system: Any, folder: Path) -> None:
@@ -39,6 +40,7 @@ def write_texts(system: Any, folder: Path) -> None:
         system.put_file(str(file), f"library/texts/{file.name}")
 
 
+@pytest.mark.slow
 def test_remote_files_are_listed_read_and_versioned(bucket, tmp_path):
     write_texts(bucket, tmp_path / "texts")
     expected = ["s3://library/texts/a.txt", "s3://library/texts/b.txt.xz"]
@@ -58,6 +60,7 @@ def test_remote_files_are_listed_read_and_versioned(bucket, tmp_path):
         list_files("s3://nobodys/x")
 
 
+@pytest.mark.slow
 def test_corpus_from_a_store_equals_corpus_from_local_files(bucket, tmp_path, capsys):
     write_texts(bucket, tmp_path / "texts")
     vocab, workers = str(tmp_path / "vocab"), ("--workers", "1", "--quiet")
@@ -86,6 +89,7 @@ def write_parts(path: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 def test_interrupted_upload_is_not_taken_for_a_complete_one(bucket, tmp_path, monkeypatch):
     directory = write_parts(tmp_path / "one", "text")
@@ -98,6 +102,7 @@ def test_interrupted_upload_is_not_taken_for_a_complete_one(bucket, tmp_path, mo
         upload_directory(directory, "s3://library/copy", overwrite=True)
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 def test_an_upload_replaces_its_own_files_alone(bucket, tmp_path):
     upload_directory(write_parts(tmp_path / "one", "text"), "s3://library/copy")
@@ -112,6 +117,30 @@ def test_an_upload_replaces_its_own_files_alone(bucket, tmp_path):
     assert written == {"manifest.json": manifest, "other": b"new", "of-the-user": b"stays"}
 
 
+OUTSIDE = "copy/../outside"  # as a store may call it
+
+
+@pytest.mark.parametrize(
+    ("manifest", "left"),
+    [
+        (b'{"files": {"old": {}, "../outside": {}}}', [OUTSIDE]),
+        (b"cut short", [OUTSIDE, "copy/old"]),
+        (b"[]", [OUTSIDE, "copy/old"]),
+    ],
+)
+def test_an_upload_deletes_files_of_the_old_manifest_and_no_others(tmp_path, manifest, left):
+    store, root = fsspec.filesystem("memory"), f"/{tmp_path.name}"
+    for name, content in {OUTSIDE: b"", "copy/old": b"", "copy/manifest.json": manifest}.items():
+        store.pipe_file(f"{root}/{name}", content)
+    directory = write_parts(tmp_path / "one", "text")
+    with pytest.raises(InputError, match="already exists"):
+        upload_directory(directory, f"memory:/{root}/copy")
+    upload_directory(directory, f"memory:/{root}/copy", overwrite=True)
+    uploaded = [f"{root}/copy/{path.name}" for path in directory.iterdir()]
+    assert sorted(store.find(root)) == sorted([*uploaded, *(f"{root}/{name}" for name in left)])
+
+
+@pytest.mark.slow
 @pytest.mark.protected
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_files_that_cloze_did_not_write_are_not_replaced(bucket, tmp_path, overwrite):
@@ -145,6 +174,7 @@ def fail_after(calls: int, function: Any) -> Any:
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 def test_failed_upload_names_the_staged_directory(bucket, tmp_path, monkeypatch):
     monkeypatch.setattr(bucket, "put_file", lambda source, target, **kwargs: 1 / 0)
@@ -157,6 +187,7 @@ def test_failed_upload_names_the_staged_directory(bucket, tmp_path, monkeypatch)
     assert bucket.cat_file("library/refused/part-0") == b"next"
 
 
+@pytest.mark.slow
 @pytest.mark.protected
 def test_damaged_remote_file_is_not_a_store_error(bucket):
     cut = lzma.compress(b"some text\n" * 1000)[:-20]
