@@ -124,10 +124,13 @@ def test_steps_can_be_skipped(tmp_path, vocabulary, without, reading, dropped, k
 
 
 def test_the_report_has_the_summary(tmp_path, vocabulary):
-    text = write(tmp_path / "text", document(1, 2), document(1, 2), document(2, 3), "e\u0301\u200b")
-    summary = build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(reading=PARAGRAPHS))
+    text = write(
+        tmp_path / "text", document(1, 2), document(1, 2), document(2, 3), "\u200d\n", "e\u0301\u200b"
+    )
+    reading = ReadingConfig(text_format="paragraphs", cleaning=CleaningConfig(without=("short_documents",)))
+    summary = build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(reading=reading))
     assert read_summary(tmp_path / "data") == summary
-    assert summary.cleaning.unicode.documents == 1
+    assert (summary.empty_documents, summary.cleaning.unicode.documents) == (1, 1)
     (build,) = json.loads((tmp_path / "data" / "report.json").read_text())["builds"]
     assert build["duplicate_documents"]["dropped"] == 1
     assert BuildSummary.from_dict(build) == summary

@@ -105,8 +105,12 @@ def test_a_data_set_with_words_is_appended_and_audited(build, tmp_path):
     assert audit.counts.tokens == with_words.split("train").token_counts(with_words.vocab_size).sum()
     assert audit.counts.unknown_share == 0
     assert build("with", append=True).info.documents == 2 * with_words.info.documents
-    with pytest.raises(InputError, match=r"^segmenter: .*with was built with one\. Append in the same way"):
-        build("with", function=None, append=True)
+    build("plain", function=None)
+    for name, function, how in (("with", None, "with"), ("plain", "cut", "without")):
+        with pytest.raises(
+            InputError, match=rf"^segmenter: .*{name} was built {how} one\. Append in the same"
+        ):
+            build(name, function=function, append=True)
     tokenizer = load_tokenizer(with_words.path)
     with pytest.raises(InputError, match="whole words of Google's instances are those of ##"):
         materialize(with_words.documents, tokenizer, tmp_path / "i", GoogleSettings(whole_word=True))

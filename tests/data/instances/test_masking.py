@@ -54,13 +54,15 @@ def per_sequence(bounds: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("max_predictions", [None, 20])
-@pytest.mark.parametrize("prob", [0.15, 0.3])
+@pytest.mark.parametrize("prob", [0.15, 0.3, 0.9])
 def test_number_of_predictions_is_googles(prob, max_predictions):
     lengths = list(range(5, 600))
     _, _, bounds, positions, _ = mask(
         lengths, MaskingConfig(masked_lm_prob=prob), max_predictions=max_predictions
     )
-    expected = [min(max_predictions or length, max(1, round(length * prob))) for length in lengths]
+    expected = [
+        min(max_predictions or length, length - 3, max(1, round(length * prob))) for length in lengths
+    ]
     assert per_sequence(bounds, positions).tolist() == expected
 
 

@@ -21,6 +21,7 @@ from cloze.config import read_toml
 from cloze.data.build.input_shards import ReadingConfig, plan_input_shards, read_documents
 from cloze.data.reading.files import read_lines
 from cloze.data.reading.formats import read_rows
+from cloze.data.reading.text_layout import HEAD_BYTES
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.inference.embedding_files import read_texts
@@ -65,6 +66,7 @@ READERS = {
     "texts.txt": (LINES, lambda file, encoding=None: list(read_texts(file, encoding=encoding))),
     **{f"{kind}.txt": (LINES, documents(kind)) for kind in ("auto", "sentences", "paragraphs", "lines", "files")},
     "documents.jsonl": ([json.dumps({"text": line}) for line in LINES], documents("auto")),
+    "documents.csv": (["text,row", '"Ein König kam, er ging.",1', "b,2"], documents("auto")),
     "wiki_00": (['<doc id="1" title="A">', "A", "", LINES[0], "</doc>"], documents("auto")),
     "a.tsv": (["text\tlabel", "né\tpos", "b\tneg"], cells("text", "label")),
     "a.csv": (["text,label", '"né, ""so""",pos', "b,neg"], cells("text", "label")),
@@ -296,6 +298,8 @@ def test_lines_may_end_in_cr_if_none_ends_in_lf(tmp_path, pack, count):
     assert [line for line, _ in read_lines(tmp_path / "a")] == ["word"] * count
     (tmp_path / "b").write_bytes(pack(b"one\rtwo\nthree\n"))
     assert [line for line, _ in read_lines(tmp_path / "b")] == ["one\rtwo", "three"]
+    (tmp_path / "c").write_bytes(pack(b"x" * (HEAD_BYTES - 1) + b"\r\n"))  # between the head and the rest
+    assert [len(line) for line, _ in read_lines(tmp_path / "c")] == [HEAD_BYTES - 1]
 
 
 def test_ranges_of_a_file_with_cr_have_all_documents_and_know_their_lines(tmp_path):
