@@ -91,14 +91,17 @@ def test_minus_one_is_no_class_beside_names(tmp_path, kind, names):
         labels_of(task_of("classification"), named(kind, tmp_path, [-1, -1], names, text=["a", "b"]))
 
 
+@pytest.mark.parametrize("number", [2, -2])
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "table"])
-def test_numbers_without_a_name_are_refused(tmp_path, kind):
+def test_numbers_without_a_name_are_refused(tmp_path, kind, number):
     table = named("table", tmp_path, [0, 1, 1], ["yes", "no"])
-    table = table.set_column(2, "label", pyarrow.array([0, 7, -2]))
+    table = table.set_column(2, "label", pyarrow.array([0, number, 1]))
     table = table.replace_schema_metadata(named("table", tmp_path, [0, 1, 1], ["yes", "no"]).schema.metadata)
     write(table, kind, tmp_path)
     data = table if kind == "table" else tmp_path / f"a.{kind}"
-    with pytest.raises(InputError, match=r"'label' holds the number 7, and there are 2 names of classes"):
+    with pytest.raises(
+        InputError, match=f"'label' holds the number {number}, and there are 2 names of classes"
+    ):
         labels_of(task_of("classification"), data)
 
 

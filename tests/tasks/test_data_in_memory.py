@@ -385,6 +385,11 @@ def test_tables_in_memory_whose_answers_may_be_prodigys_are_refused() -> None:
     assert len(labels(task_of("classification", label_column="answer"), table)) == 3
 
 
+def test_words_in_memory_know_their_row() -> None:
+    [example] = read("tagging", [{"sentence_id": 1, "word": word, "tag": "O"} for word in ("Ada", "ran")])
+    assert [sentence.where(0) for sentence in example.sentences] == ["train[0]"]
+
+
 def test_examples_of_spacy_in_memory() -> None:
     [text] = read("tagging", [("Ada ran", {"entities": [(0, 3, "PER")]})])
     assert text.sentences[0].tags == ("B-PER", "O")
