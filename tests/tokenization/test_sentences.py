@@ -68,6 +68,10 @@ def test_a_short_number_belongs_to_the_sentence_after_it():
     assert split_sentences("12345. The order holds.") == ["12345.", "The order holds."]
 
 
+def test_a_bracket_may_begin_a_sentence_without_a_space():
+    assert split_sentences("He left.[He ran.] It rained.") == ["He left.", "[He ran.]", "It rained."]
+
+
 def test_blank_lines_end_sentences_in_all_languages_and_line_breaks_do_not():
     assert split_sentences("A heading\n\nIt was\nlate.\n\n\nYes") == ["A heading", "It was\nlate.", "Yes"]
     for language in LANGUAGES:

@@ -65,6 +65,12 @@ def test_truncation_equals_googles_loop(budget):
             assert [encoding.tokens.count("la"), encoding.tokens.count("au")] == kept
 
 
+def test_ids_of_no_token_are_refused():
+    for number in (-1, len(TOKENS)):
+        with pytest.raises(InputError, match=r"^ids\[1\]: "):
+            WordPieceTokenizer.from_tokens(TOKENS).decode([5, number])
+
+
 def test_lone_surrogates_are_skipped():
     encoding = WordPieceTokenizer.from_tokens(TOKENS).encode("\ud83dla\ude00")
     assert encoding.tokens[1:-1] == ["la"]
@@ -131,7 +137,7 @@ def test_round_trip_through_files_and_pickle(tmp_path):
 
 def test_case_is_inferred_from_the_vocabulary(tmp_path):
     file = tmp_path / "vocab.txt"
-    file.write_text("\n".join([*SPECIAL, "[unused0]", "a"]) + "\n")
+    file.write_text("\n".join([*SPECIAL, "[unused0]", "<S>", "a"]) + "\n")
     assert load_tokenizer(tmp_path).lowercase
     file.write_text("\n".join([*SPECIAL, "A", "a"]) + "\n")
     assert not load_tokenizer(tmp_path).lowercase
