@@ -31,6 +31,14 @@ export/graph.py | MAX_INT8, INT8_LIMIT = 127, 63 | MAX_INT8, INT8_LIMIT = 127, 3
 models/modern_bert.py | 3 * (self.local_attention // 2) | 2 * (self.local_attention // 2) | models/test_modern_bert
 models/attention.py | value_CNLH, bias_NLL, scale=1.0 | value_CNLH, None, scale=1.0 | models/test_attention
 tokenization/wordpiece_trainer.py | ROUNDS = 4 | ROUNDS = 3 | tokenization/test_wordpiece_vocabulary
+data/reading/squad.py | if start < 0 or context | if context | tasks/test_data_cases
+data/reading/class_names.py | not 0 <= cell < len(names) | not cell < len(names) | tasks/test_class_names
+data/reading/annotations.py | for other in others) and | for other in others[:1]) and | tasks/test_data_cases
+data/reading/formats.py | named is not None and entry.is_text_file | named is not None | tasks/test_data_cases
+data/instances/masking.py | highest_B) & maskable_BL | highest_B) | data/instances/test_masking
+data/build/corpus.py | if has_words != (config | if has_words and not (config | data/build/test_segmenter
+tokenization/tokenizer_files.py | not in ("[]", "<>") | not in ("[]",) | tokenization/test_tokenizer
+file_io.py | MAX_JSON_BYTES = 1 << 26 | MAX_JSON_BYTES = 1 << 22 | test_artifacts
 data/reading/annotations.py |  or a.get("skipped")) | ) | tasks/test_examples_golden
 data/reading/annotations.py | if status == "submitted" | if status != "discarded" | tasks/test_data_cases
 inference/embedder.py | starts_word_L[:1] = True | pass | inference/test_other_families
