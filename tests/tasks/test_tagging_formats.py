@@ -131,6 +131,7 @@ def test_bilou_is_read_like_iobes(write):
     examples = list(task_of("tagging").examples(path))
     task = task_of("tagging").fit(examples)
     assert (task.answer.scheme, task.answer.labels) == ("BILOU", ("O", "B-LOC", "I-LOC"))
+    assert task_of("tagging", scheme="IOB2").fit(examples).answer.scheme == "IOB2"
     assert [tuple(e) for e in entities(examples[0].sentences[0].tags)] == [("LOC", 0, 3), ("LOC", 4, 5)]
     assert task.score(examples, [TagPrediction((examples[0].sentences[0].tags,))])["f1"] == 100
 

@@ -192,6 +192,24 @@ def test_a_run_is_replaced_with_overwrite_alone(tmp_path):
     assert _kept(tmp_path) == [1]
 
 
+class TickingClock:
+    """A clock that advances by the same time with each reading."""
+
+    def __init__(self, tick: float = 0.001) -> None:
+        self.seconds, self.tick = 0.0, tick
+
+    def __call__(self) -> float:
+        self.seconds += self.tick
+        return self.seconds
+
+
+def test_a_checkpoint_is_saved_every_ten_minutes(tmp_path):
+    objective, clock, once = LineObjective(), TickingClock(), EvaluationConfig(times=1)
+    objective.at_batch = lambda batch: setattr(clock, "seconds", clock.seconds + 600 / 4 / MICRO_BATCHES)
+    _train(tmp_path, objective, evaluation=once, progress=Progress(quiet=True, clock=clock), keep_newest=9)
+    assert _kept(tmp_path) == [4, 8, 12]
+
+
 def test_permanent_checkpoints_are_saved_when_due_and_kept(tmp_path):
     _train(tmp_path, every_steps=2, keep_newest=1, keep_every_steps=5)
     assert _kept(tmp_path) == sorted({5, 10, 12, _best_step(tmp_path)})
@@ -529,17 +547,6 @@ def test_a_run_in_use_is_neither_resumed_nor_replaced(copy):
 def test_every_evaluation_is_made(tmp_path):
     _train(tmp_path, budget=Budget(10), evaluation=EvaluationConfig(times=10, log_every_steps=10))
     assert len(losses(tmp_path, "validation")) == 10
-
-
-class TickingClock:
-    """A clock that advances by the same time with each reading."""
-
-    def __init__(self, tick: float = 0.001) -> None:
-        self.seconds, self.tick = 0.0, tick
-
-    def __call__(self) -> float:
-        self.seconds += self.tick
-        return self.seconds
 
 
 @pytest.mark.slow
