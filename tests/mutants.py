@@ -63,6 +63,14 @@ data/build/part_files.py | total + record[name] | record[name] | data/build/test
 data/build/duplicates.py | CHARACTERS = 100 | CHARACTERS = 101 | data/build/test_finalize
 tokenization/loading.py | if not has_manifest: | if has_manifest: | tokenization/test_vocabulary_files
 finetuning/preparation.py | max_seq_length > positions | max_seq_length > positions + 1 | finetuning/test_distillation
+finetuning/finetune.py | "data_fraction": fraction} | "data_fraction": 1.0} | finetuning/test_hyperparameter_search
+finetuning/run.py | SCORED_ON, data.dev | SCORED_ON, data.train | finetuning/test_training_options
+pretraining/data.py | (rank - before) % world_size | rank | pretraining/test_pretrain
+pretraining/initial_weights.py | model.masked_lm = masked.masked_lm | pass | pretraining/test_pretrain
+pretraining/run.py | =config.init is not None | =False | pretraining/test_pretrain
+tasks/answers/tags.py | else self.scheme or scheme | else scheme | tasks/test_tagging_formats
+tasks/data.py | width == 2 + labeled | width == 3 | tasks/test_data_in_memory
+tasks/prediction_files.py | len(index_of) == len(rows) and None | None | tasks/test_predictions
 """
 
 
