@@ -52,6 +52,7 @@ def test_flags_are_the_keywords_of_a_public_function(verb: str) -> None:
         keyword = keywords[name]
         assert keyword.kind is not inspect.Parameter.VAR_KEYWORD, name
         assert flag.default is keyword.default, name
+        assert flag.default is not True, name  # no word turns a switch off
         assert flag.is_positional == (keyword.kind is not inspect.Parameter.KEYWORD_ONLY), name
         members = members_of(hints[name]) - {types.NoneType}
         if flag.kind is str:  # paths and names; what is in memory has no word

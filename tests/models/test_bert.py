@@ -8,6 +8,7 @@ from cloze.errors import InputError
 from cloze.models.batch import pack_padded, to_device
 from cloze.models.bert import BertModel, initialize_weights
 from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
+from model_heads import HEADS
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,14 @@ def test_ids_without_embedding_are_refused(config, packed, message):
     with pytest.raises(InputError) as caught:
         BertModel(config)(packed)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["classes", "tags", "choices", "regression", "answers", "next sentence"])
+def test_only_classifiers_have_dropout_of_their_own(config, ragged, name):
+    config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    model = HEADS[name].build(BertModel(config)).train()
+    packed, _ = pack_padded(*ragged)
+    assert torch.equal(model(packed), model(packed)) == (name in ("answers", "next sentence"))
 
 
 def test_default_mask_and_segments_are_all_real_and_segment_a(pretraining_model, ragged):

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
+from cloze.api.evaluation import EvaluationResult
+from cloze.cli import load_verb
 from cloze.errors import InputError
 from cloze.tasks.answers.one_label import ClassPrediction
 from cloze.tasks.arrays import softmax
@@ -106,6 +108,10 @@ def test_temperature_changes_probabilities_and_no_labels():
     assert on_dev.error == pytest.approx(cross_fitted_error(logits, targets))
     assert on_others.error == pytest.approx(calibration_error(logits, targets, tuned.answer.temperature))
     assert answer.calibrated(examples, calibrated) == (answer, 1.0)  # once
+    answers = list(zip(examples, calibrated, strict=True))
+    _, printed = load_verb("evaluate").show(EvaluationResult({}, data="dev", task=tuned, answers=answers))
+    errors = f"{on_others.error:.4f} at temperature {temperature:.3g}, {on_others.error_before:.4f} at 1"
+    assert f"  calibration error {errors}\n" in printed
 
 
 def test_equal_logits_keep_the_first_label():
