@@ -140,10 +140,13 @@ def test_sharded_weights_and_sentence_transformers_settings(hub, written, tmp_pa
     (sharded / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode_max_tokens": True}))
     shards = {path.name for path in sharded.glob("model-*.safetensors")}
     assert len(shards) > 1
+    (sharded / "other").mkdir()
+    (sharded / "other/model-1.safetensors").write_bytes(b"not of this model")
     hub.add_model(NAME, sharded)
     embedder = cloze.Embedder.load(URL)
     assert embedder.pooling == "max"
     assert {*hub.downloads()} >= shards | {"1_Pooling/config.json", "model.safetensors.index.json"}
+    assert "other/model-1.safetensors" not in hub.downloads()
     vectors = cloze.Embedder.load(sharded)(["the film was good ."])
     assert (embedder(["the film was good ."]) == vectors).all()
 

@@ -48,6 +48,10 @@ def test_explanations_are_in_the_output_and_on_a_page(
     [
         ("--page {tmp}/page.html", "--page: needs --explain"),
         (
+            "--explain --page {tmp}/out.jsonl -o {tmp}/x/../out.jsonl",
+            "--page: is also the output. Choose another name.",
+        ),
+        (
             "--explain -m {other}",
             "--model: an ensemble has no weights, gradients or hidden layers of its own. Give one of its models.",
         ),

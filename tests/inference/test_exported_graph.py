@@ -73,6 +73,7 @@ def test_a_graph_gives_the_answers_of_its_model(name: str, folder: Path) -> None
     if name == "Vectors":
         assert_same(graph(TEXTS), model(TEXTS))
         assert (graph.prompt, graph.max_seq_length, graph.width) == ("a ", 9, 7)
+        assert cloze.Embedder.load(folder / "models" / name, layers=(0,)).width == 12  # not cut to 7
     else:
         assert_same(answers(name, graph), answers(name, model))
     with pytest.raises(cloze.InputError, match=WEIGHTS):

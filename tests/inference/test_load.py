@@ -72,8 +72,11 @@ def test_a_model_is_loaded_as_the_class_that_answers_with_it(
         assert type(model) is getattr(cloze, name)
         assert isinstance(model.encoder, BertModel)
         assert model.tokenizer.encode("a b").input_ids == [2, 5, 6, 3]
-    path = write_checkpoint(tmp_path / "model", BertForMaskedLM(BertModel(tiny_config(TOKENS))), TOKENS)
-    assert type(cloze.load(path, device="cpu")) is cloze.FillMask
+    more_rows = tiny_config(TOKENS, vocab_size=len(TOKENS) + 3)
+    path = write_checkpoint(tmp_path / "model", BertForMaskedLM(BertModel(more_rows)), TOKENS)
+    fill_mask = cloze.load(path, device="cpu")
+    assert type(fill_mask) is cloze.FillMask
+    assert {candidate.token for candidate in fill_mask("[MASK]", top_k=len(TOKENS))[0]} == {*TOKENS}
     assert type(cloze.load("cloze-mini-sentences", device="cpu")) is cloze.Embedder
 
 

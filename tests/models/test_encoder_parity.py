@@ -19,7 +19,7 @@ from cloze.models.bert import BertConfig
 from cloze.models.checkpoint import load_model
 from cloze.models.encoder import encoders
 from cloze.models.heads import BertForPreTraining
-from encoder_families import FAMILIES, OTHERS, make_encoder
+from encoder_families import FAMILIES, OTHERS, make_config, make_encoder
 from model_heads import HEADS
 from tiny_models import numbered_tokens, write_checkpoint
 
@@ -30,6 +30,15 @@ ALL_HEADS = ("encoder", "masked words", "classes", "regression", "tags", "answer
 
 
 CASES = [("bert", head) for head in HEADS] + [(family, head) for family in OTHERS for head in ALL_HEADS]
+
+
+@pytest.mark.parametrize("model_type", FAMILIES)
+def test_rates_of_dropout_have_the_names_of_transformers(model_type: str, config: BertConfig) -> None:
+    settings = make_config(model_type, replace(config, attention_probs_dropout_prob=0.3))
+    table = settings.to_json()
+    assert type(settings)(**settings.from_json(table)) == settings
+    theirs = transformers.AutoConfig.for_model(model_type).to_dict()
+    assert {name for name in table if "dropout" in name} <= theirs.keys()
 
 
 def inputs_of(theirs: nn.Module, ragged: tuple[torch.Tensor, ...], name: str) -> dict[str, torch.Tensor]:

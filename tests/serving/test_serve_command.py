@@ -210,6 +210,7 @@ def test_a_port_in_use_is_reported_before_models_are_loaded(capsys: pytest.Captu
             ["-m", "{bert}", "--api-key-file", "{short}"],
             "short: its first line has not 16 to 8,192 printable",
         ),
+        (["-m", "{bert}", "--api-key-file", "{long}"], "long: its first line has not 16 to 8,192"),
         (["-m", "{bert}", "--api-key-file", "/dev/zero"], "/dev/zero: its first line has not"),
         (["-m", "{bert}", "--evaluation", "no.csv"], "no.csv: no such file. Write it with cloze evaluate -o"),
         (
@@ -225,8 +226,10 @@ def test_wrong_use(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "short").write_text("abc")
-    filled = [each.format(bert=directories["bert"], short=tmp_path / "short") for each in arguments]
+    files = {name: tmp_path / name for name in ("short", "long")}
+    files["short"].write_text("abc")
+    files["long"].write_text("a" * 8193)
+    filled = [each.format(bert=directories["bert"], **files) for each in arguments]
     own = signal.getsignal(signal.SIGTERM)
     try:
         assert main(["serve", *filled]) in (1, 2)
