@@ -4,14 +4,13 @@ A docstring of cloze is Markdown with a few headed sections (Shapes, Args, Retur
 """
 
 import ast
-import builtins
 import inspect
 import re
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 
@@ -25,9 +24,6 @@ _PRIVATE_PARAMETERS = ("self", "cls")
 _OPTIONS = "cloze.options"
 _GROUPS = (_OPTIONS, "cloze.api.texts", "cloze.api.run_options")
 """The modules of groups of keywords."""
-_TYPES = {key: f"builtins.{key}" for key, value in vars(builtins).items() if isinstance(value, type)}
-_TYPES |= {name: f"cloze.{name}" for name in PUBLIC}
-"""Dotted names of the types that the site can link to."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,7 @@ def read_docstring(text: str | None) -> Docstring:
     before: list[str] = []
     parts: dict[str, list[str]] = {}
     current, after_blank = before, False
-    for line in textwrap.dedent(_indent_first_line(text or "")).strip().splitlines():
+    for line in inspect.cleandoc(text or "").splitlines():
         heading = _HEADING.match(line)
         if heading:
             current = parts.setdefault(heading[1], [])
@@ -99,7 +95,7 @@ def read_docstring(text: str | None) -> Docstring:
                 current.append("")
             current.append(line)
         after_blank = not line
-    joined = {name: _dedent_after_first(lines) for name, lines in parts.items()}
+    joined = {name: inspect.cleandoc("\n".join(lines)).strip() for name, lines in parts.items()}
     return Docstring("\n".join(before).strip(), joined)
 
 
@@ -122,17 +118,25 @@ def read_modules() -> tuple[Module, ...]:
 
 @cache
 def read_public(name: str) -> Definition:
-    """Read a name of `import cloze`; a class has the members of its bases in cloze."""
-    (definition,) = (found for found in read_module(PUBLIC[name]).definitions if found.name == name)
+    """Read a name of `import cloze`."""
+    value = getattr(import_module("cloze"), name)
+    if isinstance(value, type):
+        return read_class(value)
+    return next(found for found in read_module(PUBLIC[name]).definitions if found.name == name)
+
+
+def read_class(kind: type) -> Definition:
+    """Read a class; it has the members of its bases in cloze, too."""
     members: dict[str, Definition] = {}
-    signature = definition.signature
-    for base in getattr(getattr(import_module("cloze"), name), "__mro__", ()):
-        if base.__module__.startswith("cloze."):
-            (found,) = (d for d in read_module(base.__module__).definitions if d.name == base.__name__)
-            signature = signature or found.signature
-            for member in found.members:
-                members.setdefault(member.name.rpartition(".")[2], member)
-    return replace(definition, signature=signature, members=tuple(members.values()))
+    bases = [
+        next(found for found in read_module(base.__module__).definitions if found.name == base.__name__)
+        for base in kind.__mro__
+        if base.__module__.startswith("cloze.")
+    ]
+    for member in chain.from_iterable(base.members for base in bases):
+        members.setdefault(member.name.rpartition(".")[2], member)
+    signature = next((base.signature for base in bases if base.signature), "")
+    return replace(bases[0], signature=signature, members=tuple(members.values()))
 
 
 @dataclass(frozen=True)
@@ -264,7 +268,7 @@ class _Qualify(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in _choices():
             return self.visit(ast.parse(_choices()[node.id], mode="eval").body)
-        return ast.parse(_TYPES.get(node.id, node.id), mode="eval").body
+        return ast.parse(f"cloze.{node.id}", mode="eval").body if node.id in PUBLIC else node
 
 
 @cache
@@ -302,14 +306,3 @@ def _without_repeats(members: list[Definition]) -> Iterator[Definition]:
 
 def _short(value: str, max_length: int = 60) -> str | None:
     return value if len(value) <= max_length and "\n" not in value else None
-
-
-def _indent_first_line(text: str) -> str:
-    first, _, rest = text.partition("\n")
-    indents = [len(line) - len(line.lstrip()) for line in rest.splitlines() if line.strip()]
-    return " " * min(indents, default=0) + first + "\n" + rest
-
-
-def _dedent_after_first(lines: list[str]) -> str:
-    first, *rest = lines
-    return (first + "\n" + textwrap.dedent("\n".join(rest))).strip()

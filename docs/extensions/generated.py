@@ -3,6 +3,7 @@
 | line | becomes |
 |---|---|
 | `names audit info` | names of `import cloze`, each with a link to its page |
+| `settings FinetuneConfig` | every setting of a class and its sections |
 | `project SECURITY.md` | a file of the repository |
 | `repository` | an entry of a toctree for `CLOZE_REPOSITORY`, where the release is published from |
 | `sources 3.1 (task 1)` | code for a section of the paper, by the "Source:" of docstrings |
@@ -23,12 +24,11 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from docstrings import PUBLIC, SOURCE, Definition, Docstring, read_modules, read_public
-from docutils import nodes
-from sphinx.addnodes import pending_xref
+from docstrings import PUBLIC, SOURCE, Definition, Docstring, read_class, read_modules, read_public
 
 REPOSITORY = SOURCE.parent
 _MARKER = re.compile(r"^<!-- generated: (\w+)(?: (.*?))? -->$", re.MULTILINE)
@@ -70,6 +70,31 @@ def names(which: str) -> str:
     return f"{table}\n\n" + "\n".join(["```{toctree}\n:hidden:\n", *pages, "```"])
 
 
+def settings(name: str) -> str:
+    """List the settings of a class and its sections."""
+    import cloze
+
+    return "\n".join(
+        ["| setting | default | interval | |\n|---|---|---|---|", *_settings(getattr(cloze, name))]
+    )
+
+
+def _settings(kind: Any, prefix: str = "", values: object = None) -> Iterator[str]:
+    texts = {m.name.rpartition(".")[2]: " ".join(m.docstring.text.split()) for m in read_class(kind).members}
+    for field in fields(kind):
+        default = "" if field.default_factory is MISSING else field.default_factory()
+        default = getattr(values, field.name, default if field.default is MISSING else field.default)
+        text = texts.get(field.name, "")
+        parts = (field.type, *get_args(field.type))
+        sections = [part for part in parts if isinstance(part, type) and is_dataclass(part)]
+        if text or not sections:
+            ranges = " ".join(part.interval for part in parts if hasattr(part, "interval"))
+            shown = "" if sections and default is not None else default
+            yield f"| `{prefix}{field.name}` | {shown} | {ranges} | {text} |"
+        if sections:
+            yield from _settings(sections[0], f"{prefix}{field.name}.", default)
+
+
 def link(full_name: str, text: str) -> str:
     """Return a name as code, with a link if it is, or is a member of, a name of `import cloze`."""
     if full_name.split(".")[1] in PUBLIC:
@@ -86,7 +111,7 @@ def write_reference(into: Path) -> None:
         definition = read_public(name)
         (into / definition.kind).mkdir(parents=True, exist_ok=True)
         page = f"# cloze.{name}\n\n{_definition(definition)}\n"
-        _write_if_new(into / definition.kind / f"{name}.md", page.encode())
+        (into / definition.kind / f"{name}.md").write_text(page, "utf-8")
 
 
 def _definition(definition: Definition, *, depth: int = 0) -> str:
@@ -103,24 +128,14 @@ def _definition(definition: Definition, *, depth: int = 0) -> str:
 
 
 def _prose(docstring: Docstring) -> str:
-    """Return a docstring as Markdown."""
-    parts = [_text(docstring.text)]
+    """Return a docstring as Markdown, which it is but for its examples and sections."""
+    parts = [re.sub(r"(?m)^[ ]*>>> .*(?:\n(?!\n).*)*", r"```pycon\n\g<0>\n```", docstring.text)]
     for heading, text in docstring.parts.items():
         if heading in ("Args", "Raises"):
             parts.append(f"**{heading}**\n\n{_items(text)}")
         else:
             parts.append(f"**{heading}:** {' '.join(text.split())}" if "\n\n" not in text else text)
     return "\n\n".join(filter(None, parts))
-
-
-def _text(text: str) -> str:
-    """Put examples into code blocks; the rest is Markdown already."""
-    return re.sub(
-        r"(?:^[ ]*>>> .*(?:\n(?!\n).*)*)",
-        lambda match: f"```pycon\n{match[0]}\n```",
-        text,
-        flags=re.MULTILINE,
-    )
 
 
 def _items(text: str) -> str:
@@ -297,7 +312,8 @@ def claims(numbers: str) -> str:
             anchor = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
             place = f"/{readme.relative_to(REPOSITORY)}#{anchor}"
             said = " ".join(claim.replace("\n>", "").split())
-            first_sentence = re.split(r"(?<=\.)\s(?!\d)|(?<=\.\*\*)\s", " ".join(verdict.split()))[0]
+            first_sentence = re.split(r"(?<=\.)\s(?!\d)", " ".join(verdict.split()))[0]
+            first_sentence = re.sub(r"(?<=\.\*\*) .*:$", "", first_sentence)  # it introduces the evidence
             rows[int(heading.partition(".")[0])] = f"| [{heading}]({place}) | {said} | {first_sentence} |"
     listed = "\n".join(rows[number] for number in range(first, last + 1))
     return f"| | claim | verdict |\n|---|---|---|\n{listed}"
@@ -320,6 +336,7 @@ def inline_picture(name: str, alternative: str) -> str:
 GENERATORS: dict[str, Callable[[str], str]] = {
     "names": names,
     "project": project,
+    "settings": settings,
     "repository": repository,
     "sources": sources,
     "code": code,
@@ -345,21 +362,8 @@ def copy_records(into: Path) -> None:
             if linked.is_dir():
                 text = text.replace(f"[{name}]({target})", f"`{target}`")
             elif linked.suffix != ".md":
-                _write_if_new(place / target, linked.read_bytes())
-        _write_if_new(place / "README.md", text.encode())
-
-
-def _write_if_new(path: Path, content: bytes) -> None:
-    """Keep the modification time of an unchanged file, so that Sphinx does not build it again."""
-    if not path.is_file() or path.read_bytes() != content:
-        path.write_bytes(content)
-
-
-def _leave_builtins_unlinked(_app: Any, doctree: nodes.document) -> None:
-    """Show built-in types by their short names; Sphinx would link to another page."""
-    for reference in list(doctree.findall(pending_xref)):
-        if reference["reftarget"].startswith("builtins."):
-            reference.replace_self(nodes.Text(reference["reftarget"].removeprefix("builtins.")))
+                (place / target).write_bytes(linked.read_bytes())
+        (place / "README.md").write_text(text, "utf-8")
 
 
 def setup(app: Any) -> dict[str, bool]:
@@ -368,7 +372,6 @@ def setup(app: Any) -> dict[str, bool]:
     def fill_page(_app: Any, _docname: str, source: list[str]) -> None:
         source[0] = fill_in(source[0])
 
-    app.connect("doctree-read", _leave_builtins_unlinked)
     app.connect("builder-inited", lambda app: copy_records(Path(app.srcdir) / "records"))
     app.connect("builder-inited", lambda app: write_reference(Path(app.srcdir) / "reference" / "api"))
     app.connect("source-read", fill_page)

@@ -105,6 +105,7 @@ def test_every_public_name_has_a_page(tmp_path: Path) -> None:
     assert "long_texts: Literal['truncate', 'windows'] | None" in pages["finetune"]
     for members in ("{py:method} __call__(texts", "{py:classmethod} load(model", ">>> import cloze"):
         assert members in pages["TextClassifier"]
+    assert "| `optimizer.learning_rate` | 5e-05 | (0, 1) | The peak" in generated.settings("FinetuneConfig")
 
 
 def test_the_pages_are_short() -> None:
