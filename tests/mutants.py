@@ -62,6 +62,14 @@ training/run.py | now_used - used if | now_used if | training/test_loop
 data/build/part_files.py | total + record[name] | record[name] | data/build/test_finalize
 data/build/duplicates.py | CHARACTERS = 100 | CHARACTERS = 101 | data/build/test_finalize
 tokenization/loading.py | if (directory / MANIFEST).exists(): | if False: | data/build/test_vocabulary
+cli/training.py | ("error_before", "error") | ("error", "error_before") | tasks/test_calibration
+export/onnx.py | RELATIVE_TOLERANCE = 1e-5 | RELATIVE_TOLERANCE = 1e-3 | export/test_onnx_export
+hub.py |  and "/" not in name} | } | test_hub
+inference/pretrained_heads.py | [:, : self.tokenizer.vocab_size] | [:] | inference/test_load
+inference/pretrained_scores.py | len(scores) - empty | len(scores) | inference/test_pretrained_scores
+models/distilbert.py | "attention_dropout" | "dropout" | models/test_encoder_parity
+options.py | and count them.", default=False | and count them.", default=True | cli/test_same_functions
+serving/server.py | readline(2 * longest) | readline(longest) | serving/test_serve_command
 finetuning/preparation.py | max_seq_length > positions | max_seq_length > positions + 1 | finetuning/test_distillation
 finetuning/finetune.py | "data_fraction": fraction} | "data_fraction": 1.0} | finetuning/test_hyperparameter_search
 finetuning/run.py | SCORED_ON, data.dev | SCORED_ON, data.train | finetuning/test_training_options

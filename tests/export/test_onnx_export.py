@@ -276,6 +276,11 @@ def test_int8_has_seven_bits_and_a_scale_for_each_row_and_output() -> None:
     assert 1e-4 < np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
 
 
+def test_the_limit_of_a_difference_grows_with_the_largest_output() -> None:
+    check = export.ParityCheck(1, 3, largest_difference=0.0, largest_value=30.0, lowest_cosine=1.0)
+    assert check.limit == pytest.approx(1e-4 + 30 * 1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.protected
 def test_a_graph_that_differs_is_not_written(
