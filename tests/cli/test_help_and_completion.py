@@ -67,6 +67,13 @@ def test_a_verb_of_two_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"See also cloze vocab extend --help: {VERBS['vocab extend']}." in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "usage", ["fill [TEXTS…] -m MODEL", "embed INPUT_FILE -m MODEL -o OUTPUT", "pretrain"]
+)
+def test_the_usage_has_the_flags_that_every_mode_requires(usage: str, cloze: Cloze) -> None:
+    assert f"Usage: cloze {usage} [flags]\n" in cloze(f"{usage.split()[0]} --help").out
+
+
 LISTS = ("--help", "tasks", "tasks squad_v2")
 
 
