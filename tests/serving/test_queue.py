@@ -81,7 +81,7 @@ def test_a_request_larger_than_a_batch_takes_turns(make_queue: MakeQueue) -> Non
 
 
 def test_a_short_request_waits_for_one_turn_of_long_ones(make_queue: MakeQueue) -> None:
-    queue, upper = make_queue(batch_tokens=8), Upper()
+    queue, upper = make_queue(batch_tokens=16, turn_tokens=8), Upper()
     all_had_a_turn, may_go_on = threading.Event(), threading.Event()
 
     def slow(letters: list[str]) -> list[str]:
@@ -103,6 +103,28 @@ def test_a_short_request_waits_for_one_turn_of_long_ones(make_queue: MakeQueue) 
 
     asyncio.run(ask())
     assert upper.batches == ["ab", "gh", "cd", "x", "ij", "y", "ef", "kl"]
+
+
+def test_a_long_request_has_whole_batches_while_it_is_alone(make_queue: MakeQueue) -> None:
+    queue, upper = make_queue(batch_tokens=16, turn_tokens=8), Upper()
+    first_began, may_go_on = threading.Event(), threading.Event()
+
+    def slow(letters: list[str]) -> list[str]:
+        first_began.set()
+        may_go_on.wait(10)
+        return upper(letters)
+
+    async def ask() -> None:
+        long = asyncio.create_task(admitted(queue, compute(queue, slow, "abcdefghijkl")))
+        await wait_until(first_began.is_set)
+        short = asyncio.create_task(admitted(queue, compute(queue, upper, "xyz")))
+        await wait_until(lambda: queue.waiting_tokens > 0)
+        may_go_on.set()
+        await short
+        await long
+
+    asyncio.run(ask())
+    assert upper.batches[:4] == ["abcd", "xy", "ef", "z"]  # then it may be alone again
 
 
 def test_texts_of_two_requests_are_read_in_turns(make_queue: MakeQueue) -> None:

@@ -29,6 +29,8 @@ class Limits:
     """Maximum number of queued tokens, estimated; a single request may exceed it when the queue is empty."""
     batch_tokens: int = 4096
     """Maximum number of tokens, estimated, that pass through the model together."""
+    turn_tokens: int = 4096
+    """Maximum number of these for one turn of a request, while there are others."""
     deadline_seconds: float = 30.0
     """Maximum time from queueing to the result; later requests get 504."""
     body_seconds: float = 10.0

@@ -67,6 +67,10 @@ class _Job:
     outputs: list[Any] = field(default_factory=list)
     error: Exception | None = None
 
+    def is_long(self, turn: int) -> bool:
+        """Return whether it exceeds a turn, or its request has had one."""
+        return self.tokens > turn or self.request.tokens >= turn
+
     def take(self, budget: int) -> list[Any]:
         """Return the next items until they use up the budget of tokens."""
         taken: list[Any] = []
@@ -92,8 +96,12 @@ class _Job:
 class _Worker:
     """A thread that applies kernels to the items of requests, in batches across requests."""
 
-    def __init__(self, name: str, batch_tokens: int, *, threads: int | None = None) -> None:
-        self._batch_tokens, self._threads = batch_tokens, threads
+    def __init__(
+        self, name: str, limits: Limits, is_shared: Callable[[], bool], *, threads: int | None = None
+    ) -> None:
+        self._is_shared = is_shared
+        self._batch_tokens, self._threads = limits.batch_tokens, threads
+        self._turn_tokens = min(limits.turn_tokens, limits.batch_tokens)
         self.waiting: deque[_Job] = deque()
         self.batches = self.num_running = 0
         self._last = _Request()
@@ -106,7 +114,7 @@ class _Worker:
     def waiting_tokens(self) -> int:
         """Tokens that a later request waits for: at most one batch of each job, since jobs take turns."""
         with self._changed:
-            return sum(min(job.tokens, self._batch_tokens) for job in self.waiting)
+            return sum(min(job.tokens, self._turn_tokens) for job in self.waiting)
 
     async def run(self, kernel: Kernel, items: Sequence[Any], tokens: Sequence[int]) -> list[Any]:
         """Return the output for each item, given its number of tokens."""
@@ -137,8 +145,9 @@ class _Worker:
     def _run_jobs(self) -> None:
         if self._threads is not None:
             set_intra_op_threads(self._threads)
-        while jobs := self._next_batch():
-            _compute([(job, job.take(self._batch_tokens)) for job in jobs])
+        while batch := self._next_batch():
+            jobs, tokens = batch
+            _compute([(job, job.take(tokens)) for job in jobs])
             self.batches += 1
             done = [job for job in jobs if not job.items]
             with self._changed:
@@ -149,33 +158,36 @@ class _Worker:
             except RuntimeError:  # the event loop is closed: nobody waits any more
                 return
 
-    def _next_batch(self) -> list[_Job]:
-        """Wait for a job; return it with all others of the same kernel that fit, in the order of the queue.
+    def _next_batch(self) -> tuple[list[_Job], int] | None:
+        """Wait for a job; return it with all of its kernel that fit, in order, and how many tokens each may have.
 
-        Requests that have used up a batch alternate with others: a short one waits for one of them, not for all.
+        A long job has a turn while there are other requests, else a batch. Requests that have used up a
+        turn alternate with others: a short one waits for one of them, not for all.
         Once the server stops, the oldest request is first: with turns none might finish in the time left.
         """
         with self._changed:
             self._changed.wait_for(lambda: self.waiting or self.is_closed)
             if self.is_closed:
-                return []
+                return None
             if self.is_stopping:
                 self.waiting = deque(sorted(self.waiting, key=attrgetter("request.number")))
-            limit, was_long = self._batch_tokens, self._last.tokens >= self._batch_tokens
-            others = (job for job in self.waiting if (job.request.tokens >= limit) != was_long)
+            turn, was_long = self._turn_tokens, self._last.tokens >= self._turn_tokens
+            others = (job for job in self.waiting if (job.request.tokens >= turn) != was_long)
             first = self.waiting[0] if self.is_stopping else next(others, self.waiting[0])
             self._last = first.request
             self.waiting.remove(first)
             taken, left, tokens = [first], deque[_Job](), first.tokens
+            limit = turn if first.is_long(turn) and self._is_shared() else self._batch_tokens
             for job in self.waiting:
-                if job.kernel == first.kernel and tokens + job.tokens <= limit:
+                fits = tokens + job.tokens <= limit and not job.is_long(turn)
+                if job.kernel == first.kernel and fits:
                     taken.append(job)
                     tokens += job.tokens
                 else:
                     left.append(job)
             self.waiting = left
             self.num_running = len({job.request.number for job in taken if job.request.number})
-            return taken
+            return taken, limit
 
 
 def _compute(shares: list[tuple[_Job, list[Any]]]) -> None:
@@ -211,10 +223,10 @@ class Queue:
 
     def __init__(self, limits: Limits, *, threads: int) -> None:
         self.limits = limits
-        self._texts = _Worker("cloze-texts", limits.batch_tokens)
-        self._model = _Worker("cloze-inference", limits.batch_tokens, threads=threads)
-        self._workers = (self._texts, self._model)
         self._num_admitted = 0
+        self._texts = _Worker("cloze-texts", limits, self._is_shared)
+        self._model = _Worker("cloze-inference", limits, self._is_shared, threads=threads)
+        self._workers = (self._texts, self._model)
 
     @property
     def is_full(self) -> bool:
@@ -243,6 +255,9 @@ class Queue:
     def batches(self) -> int:
         """Number of batches that the model has computed."""
         return self._model.batches
+
+    def _is_shared(self) -> bool:
+        return self._num_admitted > 1
 
     @asynccontextmanager
     async def admit(self) -> AsyncIterator[None]:
