@@ -86,3 +86,13 @@ def test_the_whole_life_of_a_model(system: str, tmp_path: Path) -> None:
     assert "\\u4f60" in done.stdout  # cp1252 has no Chinese
     assert (tmp_path / "answers.csv").read_text("utf-8").count("\n") == 41
     assert not [path for path in tmp_path.rglob("*") if ".writing-" in path.name]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("system", ["darwin", "win32"])
+def test_types_hold(system: str, tmp_path: Path) -> None:
+    api = pytest.importorskip("mypy.api")
+    repository = Path(__file__).parents[1]
+    settings = ["--config-file", str(repository / "pyproject.toml"), "--cache-dir", str(tmp_path)]
+    out, err, status = api.run([*settings, "--platform", system, str(repository / "src")])
+    assert status == 0, out + err

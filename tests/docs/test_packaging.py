@@ -1,7 +1,11 @@
 """The metadata of the package, and the page that PyPI makes of the README."""
 
 import importlib.util
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -57,3 +61,41 @@ def test_actions_of_workflows_are_pinned_by_commit() -> None:
     for path in (REPOSITORY / ".github/workflows").iterdir():
         for action in re.findall(r"uses: (.*)", path.read_text("utf-8")):
             assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", action)
+
+
+@pytest.mark.slow
+def test_wheel_and_source_archive_are_the_same_and_work_outside_of_the_checkout(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    build = [sys.executable, "-m", "hatchling", "build", "-d", tmp_path]
+    subprocess.run([*build, "-t", "wheel", "-t", "sdist"], cwd=REPOSITORY, check=True, capture_output=True)
+    (archive,), (wheel,) = tmp_path.glob("*.tar.gz"), tmp_path.glob("*.whl")
+    assert wheel.stat().st_size < 26_000_000
+    first = wheel.read_bytes()
+    shutil.unpack_archive(archive, tmp_path, filter="data")
+    unpacked = tmp_path / archive.name.removesuffix(".tar.gz")
+    subprocess.run([*build, "-t", "wheel"], cwd=unpacked, check=True, capture_output=True)
+    assert wheel.read_bytes() == first
+    (empty := tmp_path / "empty").mkdir()
+    shutil.unpack_archive(wheel, installed := tmp_path / "installed", "zip")
+    environment = os.environ | {"PYTHONPATH": str(installed)}
+    program = (
+        "import cloze, sys; from cloze.cli import main; print(cloze.__file__); sys.exit(main(sys.argv[1:]))"
+    )
+    for command in (["examples"], ["fill", "-m", "cloze-mini", "She closed the [MASK] behind her."]):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *command],
+            cwd=empty,
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout.startswith(str(installed))
+    assert "door 0.46" in done.stdout
+    assert {path.name for path in (empty / "examples").glob("*.csv")} == {"authors.csv", "other-books.csv"}
+
+
+@pytest.mark.exhaustive
+def test_a_release_is_built_and_tried_as_its_users_do(tmp_path: Path) -> None:
+    subprocess.run([REPOSITORY / ".ci/release", tmp_path / "dist"], check=True)
+    assert {path.suffix for path in (tmp_path / "dist").iterdir()} == {".whl", ".gz", ".md"}
