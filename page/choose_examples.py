@@ -307,8 +307,6 @@ def main(path: Path, articles: Path) -> None:
     """Write the examples."""
     rows = read(path)
     fill_mask = cloze.FillMask.load(MODEL)
-    encoder, head, tokenizer = fill_mask.module.bert, fill_mask.module.masked_lm, fill_mask.tokenizer
-    table = encoder.embeddings.word_embeddings.weight
     sentences, right = [], []
     for text, answer in rows:
         [[both]] = fill_mask(text, top_k=1)
@@ -317,9 +315,9 @@ def main(path: Path, articles: Path) -> None:
         if not is_plain(text):
             continue
         left = fill_mask(masked_on_the_right(text), top_k=1)[0][0]
-        hidden_states = trace_token(encoder, tokenizer, text).hidden_states
-        read_off = trace_masked_lm(head, table, tokenizer, hidden_states, top_k=1)
-        layers = tuple(candidate for (candidate,) in read_off.candidates)
+        hidden_states = trace_token(fill_mask.encoder, fill_mask.tokenizer, text).hidden_states
+        *_, read_off = trace_masked_lm(fill_mask, hidden_states, top_k=1)
+        layers = tuple(candidate for (candidate,) in read_off)
         sentences.append(Sentence(text, answer, both, left, layers))
     manifest = json.loads((Path(cloze.__file__).parent / "pretrained" / MODEL / "manifest.json").read_text())
     pairs = list(followers(rows, articles))

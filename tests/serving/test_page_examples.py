@@ -87,12 +87,10 @@ def test_the_bundled_model_is_right_about_each(served: ServedModel) -> None:
     for example in EXAMPLES["fill"]:
         [[first]] = fill_mask(example["text"], top_k=1)
         assert first.token == example["answer"]
-    table = served.encoder.embeddings.word_embeddings.weight
     for example in EXAMPLES["layers"]:
         trace = trace_token(served.encoder, served.tokenizer, example["text"])
-        states = trace.hidden_states
-        read = trace_masked_lm(fill_mask.module.masked_lm, table, served.tokenizer, states, top_k=1)
-        *earlier, last = [candidate.token for (candidate,) in read.candidates]
+        *_, read = trace_masked_lm(fill_mask, trace.hidden_states, top_k=1)
+        *earlier, last = [candidate.token for (candidate,) in read]
         assert last == example["answer"]
         assert example["name"] != "At the last layer" or last not in earlier
     for example in EXAMPLES["next_sentence"]:
