@@ -296,3 +296,11 @@ def test_one_path_is_a_list_of_one() -> None:
     for nothing in ("", ["a.txt", "\0"]):
         with pytest.raises(cloze.InputError, match=r"^inputs"):
             check_paths(nothing)
+
+
+def test_public_functions_and_classes_can_be_sent_to_a_cluster() -> None:
+    cloudpickle = pytest.importorskip("cloudpickle")
+    for name in cloze.__all__:
+        value = getattr(cloze, name)
+        for function in (value, getattr(value, "load", value)):
+            assert callable(cloudpickle.loads(cloudpickle.dumps(function)))

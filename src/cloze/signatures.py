@@ -129,10 +129,7 @@ def checks_arguments(
             if parameter.kind is not inspect.Parameter.POSITIONAL_ONLY and name not in ("self", "cls")
         }
         of_group = {name: default for name, default in known.items() if name not in parameters}
-
-        @functools.cache
-        def hint_of(name: str) -> Any:
-            return evaluate_annotation(signature.parameters[name].annotation, function)
+        hints: dict[str, Any] = {}  # no functools.cache: a cluster's workers get the function by value
 
         @functools.wraps(function)
         def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -145,7 +142,9 @@ def checks_arguments(
             names = set[str]()
             for name, value in (*zip(signature.parameters, args, strict=False), *kwargs.items()):
                 if name in known and value is not known[name]:
-                    check_kind(value, hint_of(name), name)
+                    if name not in hints:
+                        hints[name] = evaluate_annotation(signature.parameters[name].annotation, function)
+                    check_kind(value, hints[name], name)
                     names.add(name)
             for name, others in EXCLUDED.items():
                 for other in (other for other in others if {name, other} <= names):
