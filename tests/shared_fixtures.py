@@ -13,13 +13,15 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import pytest
 import torch
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from torch import Tensor
 
 from cloze.models.bert import BertConfig
 from hub_server import Hub, serve_hub
 
-settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # no limit of time fails beside other work
 settings.load_profile("repeatable")  # a failure that occurs once in a hundred runs cannot be attributed
 
 os.environ.setdefault("GOMP_SPINCOUNT", "4000")  # or each verb would warn that torch is imported
