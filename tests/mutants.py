@@ -66,7 +66,7 @@ cli/training.py | ("error_before", "error") | ("error", "error_before") | tasks/
 export/onnx.py | RELATIVE_TOLERANCE = 1e-5 | RELATIVE_TOLERANCE = 1e-3 | export/test_onnx_export
 hub.py |  and "/" not in name} | } | test_hub
 inference/pretrained_heads.py | [:, : self.tokenizer.vocab_size] | [:] | inference/test_load
-inference/pretrained_scores.py | len(scores) - empty | len(scores) | inference/test_pretrained_scores
+inference/pretrained_scores.py | len(scores) - empty | len(scores) | cli/test_cli_evaluate_score
 models/distilbert.py | "attention_dropout" | "dropout" | models/test_encoder_parity
 options.py | and count them.", default=False | and count them.", default=True | cli/test_same_functions
 serving/server.py | readline(2 * longest) | readline(longest) | serving/test_serve_command
