@@ -23,7 +23,7 @@ import numpy.typing as npt
 from cloze.choices import Combine, Pooling
 from cloze.data.batch import Indices, PackedBatch, batch_by_length
 from cloze.errors import InputError
-from cloze.models.encoder_config import EncoderConfig
+from cloze.models.encoder_config import REQUIRED, EncoderConfig
 from cloze.process import compute_threads, set_intra_op_threads
 from cloze.tokenization.tokenizer import Tokenizer
 
@@ -47,15 +47,7 @@ RUNNING: set[Any] = set()
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """The inputs of a graph, each [B, L] int64, as tokenizers return them; 1 in the mask is a real token."""
-ENCODER_FACTS = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
-)
+ENCODER_FACTS = (*REQUIRED, "type_vocab_size")
 """What answers of a graph need to know of the encoder, by the names of `EncoderConfig`."""
 GRAPH_KIND = "graph"
 """The kind of a directory with a graph, in its manifest."""
@@ -197,7 +189,7 @@ def num_concurrent_batches(num_tokens: int) -> int:
 def map_concurrently(
     function: Callable[[Item], Result], items: Iterable[Item], concurrency: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield each item and its result, in order; each of several threads has an equal share of those of operations."""
+    """Yield each item and its result, in order; several threads divide the threads of operations equally."""
     if concurrency == 1:
         yield from ((item, function(item)) for item in items)
         return

@@ -88,7 +88,7 @@ def is_sentence_row(row: Mapping[str, Any]) -> bool:
 
 
 def with_lists(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with lists for those that are written as text, and with the names of JSON.
+    """Return a row whose lists, written as text, are parsed, with the names of JSON.
 
     >>> with_lists({"tokens": "['Ada', 'left']", "tags": "[1, 0]"})
     {'tags': [1, 0], 'tokens': ['Ada', 'left']}
@@ -126,7 +126,7 @@ def find_words(row: Mapping[str, Any], *, is_text_file: bool) -> WordColumns | N
 
 
 def read_sentences_of_rows(rows: Iterable[RawRow]) -> Iterator[RawRow]:
-    """Yield the rows of a table with a sentence or a text each, with lists for those that are written as text."""
+    """Yield the rows of a table with a sentence or a text each; lists that are written as text are parsed."""
     for cells, where in rows:
         if isinstance(cells, InputError):
             yield cells, where
