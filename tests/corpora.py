@@ -41,11 +41,10 @@ def shard_of(rows: Rows, digests: Iterable[int]) -> Shard:
 
 
 def rows_of(documents: Documents) -> list[list[list[int]]]:
-    bounds = documents.sentence_offsets.tolist()
     return [
         [
-            documents.read(bounds[sentence], bounds[sentence + 1]).tolist()
-            for sentence in documents.sentences(n)
+            documents.read(start, end).tolist()
+            for start, end in pairwise(documents.sentence_bounds(n).tolist())
         ]
         for n in range(len(documents))
     ]

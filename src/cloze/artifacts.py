@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ from cloze.file_io import (
     sync_file,
 )
 from cloze.file_names import CARD_FILE, MANIFEST
+from cloze.process import usable_processors
 from cloze.text_encoding import LONE_SURROGATE
 
 FORMAT_VERSION = 1
@@ -332,16 +334,21 @@ def verify(directory: Path, *, kind: str | None = None, names: Collection[str] |
     directory = Path(directory)
     manifest = read_manifest(directory, kind=kind)
     remedy = "Copy or write it again"
-    for name, record in manifest.files.items():
-        if name == CARD_FILE or (names is not None and name not in names):
-            continue
-        file = directory / name
+    files = {
+        directory / name: record
+        for name, record in manifest.files.items()
+        if name != CARD_FILE and (names is None or name in names)
+    }
+    for file, record in files.items():
         if not file.is_file():
             raise IntegrityError(f"missing, but listed in {directory / MANIFEST}", where=file, remedy=remedy)
         size = file.stat().st_size
         if size != record.bytes:
             what = f"damaged: {size:,} bytes, {record.bytes:,} in the manifest"
             raise IntegrityError(what, where=file, remedy=remedy)
-        if sha256_of_file(file) != record.sha256:
-            raise IntegrityError("damaged: its SHA-256 differs from the manifest", where=file, remedy=remedy)
+    with ThreadPoolExecutor(usable_processors()) as threads:
+        for (file, record), sha256 in zip(files.items(), threads.map(sha256_of_file, files), strict=True):
+            if sha256 != record.sha256:
+                what = "damaged: its SHA-256 differs from the manifest"
+                raise IntegrityError(what, where=file, remedy=remedy)
     return manifest

@@ -161,13 +161,13 @@ def test_measures_hold_for_correct_instances(audit):
 
 
 def test_a_random_b_from_the_document_of_a_is_reported(dataset, monkeypatch):
-    plan_epoch = batches.plan_epoch
+    plan_block = batches.plan_block
 
     def plan_the_same(*args, **settings):
-        plan = plan_epoch(*args, **settings)
+        plan = plan_block(*args, **settings)
         return replace(plan, b_start=plan.a_start, b_end=plan.a_end)
 
-    monkeypatch.setattr(batches, "plan_epoch", plan_the_same)
+    monkeypatch.setattr(batches, "plan_block", plan_the_same)
     stats = {measure.name: measure for measure in audit_dataset(dataset, SMALL).drawn[0].measures}
     assert stats["random Bs from the document of A"].measured == 1.0
     assert not stats["random Bs from the document of A"].holds

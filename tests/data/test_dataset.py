@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from cloze import artifacts
 from cloze.data.dataset import Dataset, DatasetInfo, Documents, dataset_fingerprint, split_documents
-from cloze.data.shards import write_shard
+from cloze.data.shards import JoinedOffsets, to_offsets, write_shard
 from cloze.errors import InputError
 from corpora import rows_of, shard_of
 from helpers import flip_bit
@@ -57,7 +58,7 @@ def test_documents_round_trip_over_several_shards(tmp_path):
     dataset = Dataset.open(write(tmp_path / "data", ROWS, held_out_below=1))
     documents = dataset.split("train")
     assert rows_of(documents) == [document for shard in ROWS for document in shard]
-    assert documents.sentence_offsets[-1] == 17
+    assert documents.num_tokens == 17
     assert len(dataset.split("validation")) == 0
 
 
@@ -150,3 +151,13 @@ def test_other_directories_are_refused(tmp_path):
         pass
     with pytest.raises(InputError, match="is a vocabulary, not a dataset"):
         Dataset.open(tmp_path / "other")
+
+
+def test_offsets_of_several_files_are_those_of_one_list():
+    lengths = [[3, 1, 4], [], [1, 5], [9]]
+    joined = JoinedOffsets.of([to_offsets(part).astype(np.int32) for part in lengths])
+    numbers = np.array([6, 0, 3, 5, 3, 1, 2, 4])
+    assert joined[numbers].tolist() == to_offsets([*chain(*lengths)])[numbers].tolist()
+    assert joined[np.zeros(0, np.int64)].tolist() == []
+    assert JoinedOffsets.of([])[np.zeros(1, np.int64)].tolist() == [0]
+    assert joined.between(3, 5).tolist() == [8, 9, 14]

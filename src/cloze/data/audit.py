@@ -6,7 +6,7 @@ instances, which are a fair sample because the order of an epoch is random.
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -166,8 +166,9 @@ def audit_dataset(dataset: Dataset, config: AuditConfig, *, progress: Progress =
     ]
     drawn = tuple(_measure_instances(source, config.sample, progress) for source in sources)
     num_sentences = documents.num_sentences
-    before = np.repeat(documents.first_sentence - np.cumsum(num_sentences) + num_sentences, num_sentences)
-    sentence_tokens = np.diff(documents.sentence_offsets)[np.arange(len(before)) + before]
+    sentence = np.repeat(documents.first_sentence - np.cumsum(num_sentences) + num_sentences, num_sentences)
+    sentence += np.arange(len(sentence))
+    sentence_tokens = documents.sentence_offsets[sentence + 1] - documents.sentence_offsets[sentence]
     token_counts = documents.token_counts(dataset.vocab_size)
     tokens, words = int(token_counts.sum()), int(token_counts[~tokenizer.is_continuation].sum())
     unknown = 0 if tokenizer.unknown_id is None else int(token_counts[tokenizer.unknown_id])
@@ -218,7 +219,7 @@ def _distribution_of(values: Integers, bin_starts: Integers | None = None) -> Di
 
 
 def _measure_instances(source: DynamicInstances, sample: int, progress: Progress) -> InstanceStats:
-    """Measure the plan of the first epoch, and at most `sample` of its first instances."""
+    """Measure the plan of the first block, and at most `sample` of its first instances."""
     sampled = min(sample, source.num_instances(0))
     if not sampled:
         raise InputError("makes no instance", where="corpus", remedy="Give more text")
@@ -247,7 +248,7 @@ def _measure_instances(source: DynamicInstances, sample: int, progress: Progress
     return InstanceStats(
         max_seq_length=maximum,
         max_predictions_per_seq=source.max_predictions_per_seq,
-        instances=source.num_instances(0),
+        instances=sum(replace(source, plans={}).num_instances(block) for block in range(source.num_blocks)),
         sampled=sampled,
         skipped_documents=plan.num_skipped_documents,
         lengths=_distribution_of(tokens, np.arange(1, maximum + 1, max(1, maximum // 16))),
@@ -256,7 +257,7 @@ def _measure_instances(source: DynamicInstances, sample: int, progress: Progress
 
 
 def _measure_pairs(source: DynamicInstances) -> list[Measure]:
-    """Measure labels and partners on the whole plan."""
+    """Measure labels and partners on the whole plan of the first block."""
     plan, documents = source.plan(0), source.documents
     starts = documents.sentence_offsets[documents.first_sentence]
     is_random = plan.next_sentence_labels == 1

@@ -23,11 +23,12 @@ Array: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class DataPosition:
-    """The next instance to read. A batch is a pure function of it."""
+    """The next instance to read: its index in a block of an epoch. A batch is a pure function of it."""
 
     phase: int = 0
     epoch: int = 0
     index: int = 0
+    block: int = 0
 
 
 @dataclass(frozen=True, slots=True)

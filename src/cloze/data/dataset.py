@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cloze import artifacts, file_io
-from cloze.data.shards import Digests, Integers, Shard, TokenIds, join_offsets
+from cloze.data.shards import Digests, Integers, JoinedOffsets, Shard, TokenIds
 
 KIND = "dataset"
 INFO_FILE = "dataset.json"
@@ -68,13 +68,13 @@ class Documents:
     Shapes:
         first_sentence, end_sentence [D]: the sentences of each document.
         digests [D]: of the text of each document.
-        sentence_offsets [S+1]: the first token of each sentence, and the number of tokens.
+        sentence_offsets: the first token of each sentence, and the number of tokens.
     """
 
     first_sentence: Integers
     end_sentence: Integers
     digests: Digests
-    sentence_offsets: Integers
+    sentence_offsets: JoinedOffsets
     _shards: tuple[TokenIds, ...]
     _shard_starts: Integers
     vocab_size_with_words: int | None = None
@@ -84,12 +84,15 @@ class Documents:
     def from_shards(cls, paths: Sequence[Path], vocab_size_with_words: int | None = None) -> "Documents":
         """Map Arrow files that `write_shard` wrote."""
         shards = [Shard.open(path) for path in paths]
-        document_offsets = join_offsets([shard.document_offsets for shard in shards])
+        num_documents = sum(len(shard.document_digests) for shard in shards)
+        document_offsets = JoinedOffsets.of([shard.document_offsets for shard in shards])[
+            np.arange(num_documents + 1)
+        ]
         return cls(
             document_offsets[:-1],
             document_offsets[1:],
             np.concatenate([np.zeros(0, np.uint64), *(shard.document_digests for shard in shards)]),
-            join_offsets([shard.sentence_offsets for shard in shards]),
+            JoinedOffsets.of([shard.sentence_offsets for shard in shards]),
             tuple(shard.token_ids for shard in shards),
             np.cumsum([0, *(len(shard.token_ids) for shard in shards)]),
             vocab_size_with_words,
@@ -156,9 +159,9 @@ class Documents:
         size = self.vocab_size_with_words
         return self._without_words(ids), None if size is None else ids >= size
 
-    def sentences(self, number: int) -> range:
-        """Return the numbers of a document's sentences."""
-        return range(int(self.first_sentence[number]), int(self.end_sentence[number]))
+    def sentence_bounds(self, number: int) -> Integers:
+        """Return the first token of each sentence of a document, and the token after its last."""
+        return self.sentence_offsets.between(self.first_sentence[number], self.end_sentence[number])
 
     def token_counts(self, vocab_size: int) -> Integers:
         """Return how often each token of the vocabulary occurs."""

@@ -87,15 +87,39 @@ def to_offsets(lengths: npt.ArrayLike) -> Integers:
     return np.cumsum(np.concatenate([np.zeros(1, np.int64), np.asarray(lengths, np.int64)]))
 
 
-def join_offsets(parts: Sequence[Offsets]) -> Integers:
-    """Return the offsets of lists that are end to end, in one array and without others of its size."""
-    joined = np.zeros(1 + sum(len(part) - 1 for part in parts), np.int64)
-    start = 0
-    for part in parts:
-        end = start + len(part) - 1
-        np.add(part[1:], joined[start], out=joined[start + 1 : end + 1])
-        start = end
-    return joined
+@dataclass(frozen=True, slots=True)
+class JoinedOffsets:
+    """The offsets of lists that are end to end in several files, which stay memory-mapped: all ranks share them."""
+
+    _parts: Sequence[Offsets]
+    _part_starts: Integers
+    """The number of the first list of each part."""
+    _shifts: Integers
+    """The sum of the parts before each."""
+
+    @classmethod
+    def of(cls, parts: Sequence[Offsets]) -> "JoinedOffsets":
+        """Join the offsets of each file."""
+        starts = to_offsets([len(part) - 1 for part in parts])
+        return cls(parts, starts, to_offsets([part[-1] for part in parts]))
+
+    def between(self, start: int, end: int) -> Integers:
+        """Return the offsets of the lists from `start` to `end`, which are in one file, and the end of the last."""
+        part = int(np.searchsorted(self._part_starts[1:-1], start, side="right"))
+        first = start - self._part_starts[part]
+        return self._parts[part][first : first + end - start + 1] + self._shifts[part]
+
+    def __getitem__(self, numbers: Integers) -> Integers:
+        """Return the offset of each of these lists, [N]; the list after the last has the end."""
+        offsets = np.zeros(len(numbers), np.int64)
+        part_N = np.searchsorted(self._part_starts[1:-1], numbers, side="right")
+        order = np.argsort(part_N, kind="stable")
+        ends = np.searchsorted(part_N[order], np.arange(1, len(self._parts)))
+        for part, at, start, shift in zip(
+            self._parts, np.split(order, ends), self._part_starts, self._shifts, strict=False
+        ):
+            offsets[at] = part[numbers[at] - start] + shift
+        return offsets
 
 
 def _int32(values: Offsets) -> Any:

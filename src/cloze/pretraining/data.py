@@ -18,7 +18,7 @@ from cloze.data.batch import DataPosition, Integers, PretrainingBatch
 from cloze.data.build.part_files import content_hash
 from cloze.data.dataset import MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
 from cloze.data.instances.google_instances import GoogleInstances, GoogleSettings, materialize
-from cloze.data.instances.instances import DynamicInstances, EpochPlans, InstanceSource, micro_batches, take
+from cloze.data.instances.instances import BlockPlans, DynamicInstances, InstanceSource, micro_batches, take
 from cloze.data.instances.masking import Targets
 from cloze.errors import InputError
 from cloze.pretraining.config import PhaseConfig, PretrainConfig
@@ -108,12 +108,12 @@ class PretrainingBatches:
         parts, next_position = take(source, position, phase.batch_size)
         batches: list[PretrainingBatch] = []
         rank, world_size, before = self.context.rank, self.context.world_size, 0
-        for epoch, positions in parts:
+        for block, positions in parts:
             # every n-th instance of the whole batch, not of each part, so that all ranks have equally many
             share = positions[(rank - before) % world_size :: world_size]
             before += len(positions)
             if len(share):
-                batches += micro_batches(source, epoch, share, micro_batch_tokens, progress=progress)
+                batches += micro_batches(source, block, share, micro_batch_tokens, progress=progress)
         return StepData(
             batches=batches,
             num_tokens=sum(len(batch.input_ids) for batch in batches),
@@ -122,7 +122,7 @@ class PretrainingBatches:
                 "next_sentence_loss": sum(len(batch.next_sentence_labels) for batch in batches),
             },
             next_position=next_position,
-            name=f"phase {number + 1}, epoch {position.epoch}, instances from {position.index}",
+            name=f"phase {number + 1}, epoch {position.epoch}, block {position.block}, instances from {position.index}",
         )
 
 
@@ -131,7 +131,7 @@ def build_batches(
 ) -> PretrainingBatches:
     """Return the training batches; Google's instances are built in the directory of the run."""
     if config.google_instances is None:
-        plans: EpochPlans = {}
+        plans: BlockPlans = {}
         sources: list[InstanceSource] = [
             build_dynamic_instances(
                 config, phase, data.train, data.tokenizer, seed=config.seed, number=number, plans=plans
@@ -179,7 +179,7 @@ def build_dynamic_instances(
     *,
     seed: int,
     number: int,
-    plans: EpochPlans | None = None,
+    plans: BlockPlans | None = None,
 ) -> DynamicInstances:
     """Return the instances of a phase, drawn when they are read."""
     return DynamicInstances(
@@ -199,7 +199,7 @@ def build_dynamic_instances(
 def held_out_batches(
     source: InstanceSource, count: int, attends_to: AttendsTo, micro_batch_tokens: int
 ) -> list[PretrainingBatch]:
-    """Return the first instances of an epoch, whose order is random, as batches to evaluate on."""
+    """Return the first instances of a block, whose order is random, as batches to evaluate on."""
     tokens = micro_batch_tokens if attends_to == "all" else micro_batch_tokens // _CAUSAL_PREDICTIONS
     return list(micro_batches(source, 0, np.arange(min(source.num_instances(0), count)), tokens))
 

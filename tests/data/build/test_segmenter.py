@@ -56,8 +56,8 @@ def test_tokens_are_those_without_a_segmenter(build):
     )
     assert with_words.info == replace(plain.info, has_words=True)
     documents = with_words.documents
-    first = documents.sentence_offsets[:2]
-    _, continues = documents.gather(first, np.diff(documents.sentence_offsets[:3]))
+    bounds = documents.sentence_offsets[np.arange(3)]
+    _, continues = documents.gather(bounds[:2], np.diff(bounds))
     tokens = [load_tokenizer(plain.path).tokens[i] for i in documents.read(0, len(continues))]
     words: list[str] = []
     for token, is_continued in zip(tokens, continues, strict=True):
@@ -66,7 +66,7 @@ def test_tokens_are_those_without_a_segmenter(build):
         else:
             words.append(token)
     assert words == [word for sentence in WORDS for word in sentence]
-    assert plain.documents.gather(first, np.array([1, 1]))[1] is None
+    assert plain.documents.gather(bounds[:2], np.array([1, 1]))[1] is None
 
 
 def source_of(dataset: Dataset, *, whole_word: bool) -> DynamicInstances:

@@ -81,6 +81,47 @@ def test_plans_are_kept_until_they_are_used(draw):
         assert sorted(plans) == kept
 
 
+@pytest.fixture(scope="module")
+def many_documents(make_documents):
+    return make_documents([[[5 + n % 100] * 9, [6] * 9] for n in range(3000)])
+
+
+@pytest.mark.parametrize(
+    ("max_block_tokens", "num_blocks"), [(2**27, 1), (54_000, 1), (53_999, 2), (20_000, 2), (1, 2)]
+)
+def test_a_block_has_at_most_its_tokens_but_at_least_1024_documents(
+    draw, many_documents, max_block_tokens, num_blocks
+):
+    assert draw(documents=many_documents, max_block_tokens=max_block_tokens).num_blocks == num_blocks
+
+
+def test_epochs_are_read_block_by_block_from_any_position(draw, many_documents):
+    source = draw(documents=many_documents, max_block_tokens=30_000)
+    positions, read = [DataPosition()], []
+    while positions[-1].epoch < 2:
+        parts, after = take(source, positions[-1], 700)
+        read += [(block, index) for block, indices in parts for index in indices.tolist()]
+        positions.append(after)
+    sizes = [source.num_instances(block) for block in range(5)]
+    every = [(block, index) for block, size in enumerate(sizes) for index in range(size)]
+    assert read == every[: len(read)]
+    assert sum(sizes[:2]) == sum(sizes[2:4]) == 3000
+    assert {(position.epoch, position.block) for position in positions} == {
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+        (2, 0),
+    }
+    resumed = draw(documents=many_documents, max_block_tokens=30_000)  # plans nothing before its block
+    parts, _ = take(resumed, positions[4], 700)
+    assert {block for _, block in resumed.plans} == {1, 2}
+    for block, indices in parts:
+        assert instances_of(resumed.batch(block, indices)) == instances_of(source.batch(block, indices))
+    first, second = (instances_of(source.batch(block, np.arange(1000))) for block in (0, 1))
+    assert [row[3] for row in first] != [row[3] for row in second]  # masked positions
+
+
 @pytest.mark.parametrize(("targets", "side"), [("next", 1), ("previous", -1)])
 def test_causal_targets_are_adjacent_tokens(draw, tokenizer, targets, side):
     hidden, plain = draw(), draw(targets=targets)

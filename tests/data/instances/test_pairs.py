@@ -7,20 +7,20 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 
-from cloze.data.instances.pairs import EpochPlan, PairsConfig, plan_epoch
+from cloze.data.instances.pairs import BlockPlan, PairsConfig, plan_block
 from cloze.errors import InputError
 
 DOCUMENTS = st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=30), min_size=1, max_size=12)
 
 
-def plan_of(documents: list[list[int]], config: PairsConfig | None = None, **keys: int) -> EpochPlan:
+def plan_of(documents: list[list[int]], config: PairsConfig | None = None, **keys: int) -> BlockPlan:
     ends = np.cumsum([len(document) for document in documents])
-    return plan_epoch(
+    return plan_block(
         ends - [len(document) for document in documents],
         ends,
         sentence_offsets(documents),
         config or PairsConfig(),
-        **{"max_seq_length": 64, "seed": 1, "phase": 0, "epoch": 0, **keys},
+        **{"max_seq_length": 64, "seed": 1, "phase": 0, "block": 0, **keys},
     )
 
 
@@ -78,11 +78,18 @@ def test_without_pairs_every_sentence_is_in_exactly_one_chunk(documents, seed, l
     assert not plan.next_sentence_labels.any()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_every_sentence_is_read_once_per_epoch(seed):
+@pytest.mark.parametrize(("seed", "num_blocks"), [(0, 1), (1, 1), (2, 1), (3, 4), (4, 7)])
+def test_every_sentence_is_read_once_per_epoch(seed, num_blocks):
     documents = random_documents(np.random.default_rng(seed), 300)
-    plan = plan_of(documents, seed=seed)
-    starts, ends = (np.concatenate(x) for x in ((plan.a_start, plan.b_start), (plan.a_end, plan.b_end)))
+    plans = [
+        plan_of(documents, seed=seed, block=block, num_blocks=num_blocks)
+        for block in range(2 * num_blocks, 3 * num_blocks)
+    ]
+    assert all(plan.next_sentence_labels.sum() == len(plan) // 2 for plan in plans)
+    starts, ends = (
+        np.concatenate([getattr(plan, f"{segment}_{edge}") for segment in "ab" for plan in plans])
+        for edge in ("start", "end")
+    )
     order = np.argsort(starts)
     covered = np.zeros(sentence_offsets(documents)[-1], np.int64)
     for start, end in zip(starts[order].tolist(), ends[order].tolist(), strict=True):
@@ -90,6 +97,19 @@ def test_every_sentence_is_read_once_per_epoch(seed):
     bounds = document_bounds(documents)
     for document, start, end in zip(documents, bounds[:-1], bounds[1:], strict=True):
         assert (covered[start:end] == (len(document) > 1)).all()
+
+
+def test_a_block_has_one_of_neighboring_documents_and_others_in_each_epoch():
+    documents = [[20, 20]] * 300
+
+    def read(block: int) -> list[int]:
+        return sorted(document_of(documents, plan_of(documents, block=block, num_blocks=4).a_start).tolist())
+
+    epochs = [[read(4 * epoch + block) for block in range(4)] for epoch in range(2)]
+    for blocks in epochs:
+        assert sorted(number for block in blocks for number in block) == list(range(1, 301))
+        assert [[(number - 1) // 4 for number in block] for block in blocks] == [list(range(75))] * 4
+    assert all(len({*first} & {*second}) < 40 for first, second in zip(*epochs, strict=True))
 
 
 def test_chunks_reach_their_target_and_no_further():
@@ -118,7 +138,7 @@ def test_the_plan_depends_only_on_its_keys():
         return [plan.a_start.tolist(), plan.b_start.tolist(), plan.next_sentence_labels.tolist()]
 
     assert rows() == rows()
-    others = [rows(epoch=1), rows(phase=1), rows(seed=2)]
+    others = [rows(block=1), rows(phase=1), rows(seed=2)]
     assert all(rows() != other for other in others)
     assert others[0] != others[1]
 

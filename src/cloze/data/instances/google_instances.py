@@ -118,25 +118,25 @@ def _pairs(
     documents: Documents, order: Sequence[int], place: int, settings: GoogleSettings, rng: random.Random
 ) -> Iterator[tuple[list[int], list[int], bool]]:
     """Split runs of sentences of the target length in two, and replace B in half of them."""
-    sentences, offsets = documents.sentences(order[place]), documents.sentence_offsets
+    bounds = documents.sentence_bounds(order[place]).tolist()
     target = max_tokens = settings.max_seq_length - 3
     if rng.random() < settings.short_seq_prob:
         target = rng.randint(2, max_tokens)
-    start = end = sentences.start
-    while end < sentences.stop:
+    start = end = 0
+    while end < len(bounds) - 1:
         end += 1
-        if offsets[end] - offsets[start] < target and end < sentences.stop:
+        if bounds[end] - bounds[start] < target and end < len(bounds) - 1:
             continue
         middle = start + 1
         if end - start > 1:
             middle = start + rng.randint(1, end - start - 1)
-        segment_a = _read(documents, start, middle)
+        segment_a = documents.read(bounds[start], bounds[middle]).tolist()
         is_random_next = end - start == 1 or rng.random() < 0.5
         if is_random_next:
             segment_b = _random_segment(documents, order, place, target - len(segment_a), rng)
             end = middle  # the displaced sentences are used again
         else:
-            segment_b = _read(documents, middle, end)
+            segment_b = documents.read(bounds[middle], bounds[end]).tolist()
         yield segment_a, segment_b, is_random_next
         start = end
 
@@ -149,18 +149,10 @@ def _random_segment(
         other = rng.randint(0, len(order) - 1)
         if other != place:
             break
-    sentences = documents.sentences(order[other])
-    start = end = rng.randint(sentences.start, sentences.stop - 1)
-    offsets = documents.sentence_offsets
-    while end < sentences.stop and (end == start or offsets[end] - offsets[start] < target):
-        end += 1
-    return _read(documents, start, end)
-
-
-def _read(documents: Documents, start: int, end: int) -> list[int]:
-    """Return the tokens of the sentences from `start` to `end`, which are in one document."""
-    offsets = documents.sentence_offsets
-    tokens: list[int] = documents.read(int(offsets[start]), int(offsets[end])).tolist()
+    bounds = documents.sentence_bounds(order[other])
+    start = rng.randint(0, len(bounds) - 2)
+    end = min(max(int(np.searchsorted(bounds, bounds[start] + target)), start + 1), len(bounds) - 1)
+    tokens: list[int] = documents.read(int(bounds[start]), int(bounds[end])).tolist()
     return tokens
 
 
@@ -212,7 +204,7 @@ def _map(path: Path, names: Sequence[str]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class GoogleInstances:
-    """Google's instances on disk. Every epoch is the same: the files hold copies with different masks.
+    """Google's instances on disk. Every epoch is the same block: the files hold copies with different masks.
 
     Differs: Google's training also shuffles what it reads through a buffer of 100 instances.
     """
@@ -223,6 +215,7 @@ class GoogleInstances:
     _order: Integers
     _lengths: Integers
     """In the order in which they were made."""
+    num_blocks: int = 1
 
     @classmethod
     def open(cls, directory: Path) -> "GoogleInstances":
@@ -235,11 +228,11 @@ class GoogleInstances:
         order = _map(directory / _ORDER, ["order"])["order"].to_numpy()
         return cls(shards, starts, order, np.concatenate(lengths))
 
-    def num_instances(self, epoch: int) -> int:
+    def num_instances(self, block: int) -> int:
         """Return the number of instances of any epoch."""
         return len(self._order)
 
-    def batch(self, epoch: int, positions: Integers, *, progress: float = 1.0) -> PretrainingBatch:
+    def batch(self, block: int, positions: Integers, *, progress: float = 1.0) -> PretrainingBatch:
         """Return the instances at these positions, the longest first; their masks are always the same."""
         numbers = self._order[positions]
         numbers = numbers[np.argsort(-self._lengths[numbers], kind="stable")]

@@ -1,6 +1,7 @@
-"""Pre-training instances: sources that return a batch by epoch and positions.
+"""Pre-training instances: sources that return a batch by block and positions.
 
-A source is a pure function: the same epoch, positions and progress give the same batch, in any order.
+A source is a pure function: the same block, positions and progress give the same batch, in any order. Blocks are
+counted through all epochs; an epoch of up to 134 million tokens is one block.
 
 Shapes: T tokens in the packed batch, B sequences, P masked positions, S segments of a sequence (A and B, or one).
 """
@@ -16,54 +17,61 @@ from cloze.data.batch import DataPosition, Integers, PretrainingBatch
 from cloze.data.dataset import Documents
 from cloze.data.hashing import mix, uniform
 from cloze.data.instances.masking import MaskingConfig, Targets, mask_tokens
-from cloze.data.instances.pairs import EpochPlan, PairsConfig, plan_epoch
+from cloze.data.instances.pairs import BlockPlan, PairsConfig, plan_block
 from cloze.errors import InputError
 from cloze.tokenization.tokenizer import Tokenizer
 
-EpochPlans: TypeAlias = dict[tuple[int, int], EpochPlan]
-"""Plans by phase and epoch. The sources of all phases of a run share one table, since only one of them is in use."""
+BlockPlans: TypeAlias = dict[tuple[int, int], BlockPlan]
+"""Plans by phase and block. The sources of all phases of a run share one table, since only one of them is in use."""
 
 _FRONT_OF_A, _FRONT_OF_B, _MASKS = 11, 12, 13  # keys of the random numbers of an instance
+_MIN_BLOCK_DOCUMENTS = 1024
 
 
 class InstanceSource(Protocol):
     """A source of training instances."""
 
-    def num_instances(self, epoch: int) -> int:
-        """Return the number of instances of an epoch."""
+    @property
+    def num_blocks(self) -> int:
+        """Blocks of an epoch."""
 
-    def batch(self, epoch: int, positions: Integers, *, progress: float = 1.0) -> PretrainingBatch:
-        """Return instances of an epoch, masked at the rates for a share `progress` of the run."""
+    def num_instances(self, block: int) -> int:
+        """Return the number of instances of a block."""
+
+    def batch(self, block: int, positions: Integers, *, progress: float = 1.0) -> PretrainingBatch:
+        """Return instances of a block, masked at the rates for a share `progress` of the run."""
 
 
 def take(
     source: InstanceSource, position: DataPosition, count: int
 ) -> tuple[list[tuple[int, Integers]], DataPosition]:
-    """Return the next `count` instances as (epoch, indices), across epochs, and the position after them."""
+    """Return the next `count` instances as (block, indices), across blocks, and the position after them."""
     parts: list[tuple[int, Integers]] = []
-    epoch, index = position.epoch, position.index
-    if index and index >= source.num_instances(epoch):
+    block, index = position.epoch * source.num_blocks + position.block, position.index
+    if index and index >= source.num_instances(block):
         raise InputError(
-            f"position {index:,} is beyond the instances of epoch {epoch}", where="training state"
+            f"position {index:,} is beyond the instances of block {block}", where="training state"
         )
     while count:
-        available = source.num_instances(epoch)
+        available = source.num_instances(block)
         if available == 0:
             raise InputError("makes no instance", where="corpus", remedy="Give more text")
         taken = min(count, available - index)
-        parts.append((epoch, np.arange(index, index + taken)))
+        parts.append((block, np.arange(index, index + taken)))
         count -= taken
         index += taken
         if index == available:
-            epoch, index = epoch + 1, 0
-    return [part for part in parts if len(part[1])], replace(position, epoch=epoch, index=index)
+            block, index = block + 1, 0
+    epoch, block = divmod(block, source.num_blocks)
+    position = replace(position, epoch=epoch, block=block, index=index)
+    return [part for part in parts if len(part[1])], position
 
 
 def micro_batches(
-    source: InstanceSource, epoch: int, positions: Integers, max_tokens: int, *, progress: float = 1.0
+    source: InstanceSource, block: int, positions: Integers, max_tokens: int, *, progress: float = 1.0
 ) -> Iterator[PretrainingBatch]:
     """Split instances into batches of at most `max_tokens` tokens, with similar lengths together."""
-    batch = source.batch(epoch, positions, progress=progress)
+    batch = source.batch(block, positions, progress=progress)
     bounds = batch.cu_seqlens
     start = 0
     while start < len(positions):
@@ -86,12 +94,20 @@ class DynamicInstances:
     seed: int
     phase: int
     targets: Targets = "masked"
-    plans: EpochPlans = field(default_factory=dict)
+    plans: BlockPlans = field(default_factory=dict)
+    max_block_tokens: int = 2**27
+    """An epoch of more tokens has several blocks, unless its documents are few. Instances depend on it."""
+    num_blocks: int = field(init=False)
 
-    def plan(self, epoch: int) -> EpochPlan:
-        """Return the plan of an epoch, which is kept until a batch of a later epoch or phase is drawn."""
-        if (self.phase, epoch) not in self.plans:
-            self.plans[self.phase, epoch] = plan_epoch(
+    def __post_init__(self) -> None:
+        num_blocks = -(-self.documents.num_tokens // self.max_block_tokens)
+        num_usable = int((self.documents.num_sentences > self.pairs.next_sentence).sum())
+        self.num_blocks = max(1, min(num_blocks, num_usable // _MIN_BLOCK_DOCUMENTS))
+
+    def plan(self, block: int) -> BlockPlan:
+        """Return the plan of a block, which is kept until a batch of a later block or phase is drawn."""
+        if (self.phase, block) not in self.plans:
+            self.plans[self.phase, block] = plan_block(
                 self.documents.first_sentence,
                 self.documents.end_sentence,
                 self.documents.sentence_offsets,
@@ -99,24 +115,25 @@ class DynamicInstances:
                 max_seq_length=self.max_seq_length,
                 seed=self.seed,
                 phase=self.phase,
-                epoch=epoch,
+                block=block,
+                num_blocks=self.num_blocks,
             )
-        return self.plans[self.phase, epoch]
+        return self.plans[self.phase, block]
 
-    def num_instances(self, epoch: int) -> int:
-        """Return the number of instances of an epoch."""
-        return len(self.plan(epoch))
+    def num_instances(self, block: int) -> int:
+        """Return the number of instances of a block."""
+        return len(self.plan(block))
 
-    def batch(self, epoch: int, positions: Integers, *, progress: float = 1.0) -> PretrainingBatch:
-        """Return the instances at these positions: pairs of the epoch's plan, truncated and masked.
+    def batch(self, block: int, positions: Integers, *, progress: float = 1.0) -> PretrainingBatch:
+        """Return the instances at these positions: pairs of the block's plan, truncated and masked.
 
         Source: Devlin et al. 2019, 5.1 ("trained using a standard left-to-right language model"), of adjacent tokens.
 
         Differs: Google removes each surplus token from the front or the back at random; here the number removed from
         the front is drawn at once, uniformly from none to all.
         """
-        plan = self.plan(epoch)
-        for earlier in [key for key in self.plans if key < (self.phase, epoch)]:
+        plan = self.plan(block)
+        for earlier in [key for key in self.plans if key < (self.phase, block)]:
             del self.plans[earlier]
         segments = 2 if self.pairs.next_sentence else 1
         max_tokens = self.max_seq_length - segments - 1
@@ -127,7 +144,7 @@ class DynamicInstances:
         kept_b = np.minimum(b_length, max_tokens - kept_a)
         order = np.argsort(-(kept_a + kept_b), kind="stable")
         positions, kept_a, kept_b = positions[order], kept_a[order], kept_b[order]
-        random_B = mix(self.seed, self.phase, epoch, positions)
+        random_B = mix(self.seed, self.phase, block, positions)
         front_a, front_b = mix(_FRONT_OF_A, after=random_B), mix(_FRONT_OF_B, after=random_B)
         a_start = _start(plan.a_start[positions], plan.a_end[positions], kept_a, front_a)
         b_start = _start(plan.b_start[positions], plan.b_end[positions], kept_b, front_b)

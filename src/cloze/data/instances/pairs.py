@@ -1,6 +1,7 @@
-"""The plan of an epoch: which sentence pairs are its instances, from the lengths of the sentences alone.
+"""The plan of a block of an epoch: which sentence pairs are its instances, from the lengths of the sentences alone.
 
-The plan is a pure function of seed, phase, epoch and lengths.
+The plan is a pure function of seed, phase, block and lengths. Each of the blocks of an epoch has a random share of the
+documents, so that memory and time before a step do not grow with the text.
 """
 
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ import numpy.typing as npt
 from cloze.config import Range, Settings
 from cloze.data.batch import Integers
 from cloze.data.hashing import mix, uniform
+from cloze.data.shards import JoinedOffsets, to_offsets
 from cloze.errors import InputError
 from cloze.tables import format_count
 
-_IS_SHORT, _SHORT_TARGET, _SPLIT, _LABEL, _PARTNER, _ORDER = range(6)  # keys of random numbers
+_IS_SHORT, _SHORT_TARGET, _SPLIT, _LABEL, _PARTNER, _ORDER, _BLOCK = range(7)  # keys of random numbers
 _MAX_SWAP_DISTANCE = 64  # in the order of lengths
 
 
@@ -30,8 +32,8 @@ class PairsConfig(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class EpochPlan:
-    """The instances of an epoch in reading order. Spans are (start, end) in tokens of the data set.
+class BlockPlan:
+    """The instances of a block in reading order. Spans are (start, end) in tokens of the data set.
 
     Shapes:
         a_start, a_end, b_start, b_end, next_sentence_labels [K]; B is empty without pairs.
@@ -49,17 +51,18 @@ class EpochPlan:
         return len(self.a_start)
 
 
-def plan_epoch(
+def plan_block(
     first_sentence: Integers,
     end_sentence: Integers,
-    sentence_offsets: Integers,
+    sentence_offsets: JoinedOffsets | Integers,
     config: PairsConfig,
     *,
     max_seq_length: int,
     seed: int,
     phase: int,
-    epoch: int,
-) -> EpochPlan:
+    block: int,
+    num_blocks: int = 1,
+) -> BlockPlan:
     """Divide documents into chunks, split each into A and B, and exchange the Bs of half of the chunks.
 
     Args:
@@ -67,28 +70,37 @@ def plan_epoch(
         end_sentence: [D], the sentence after each document's last.
         sentence_offsets: [S+1], the first token of each sentence, and the number of tokens.
         max_seq_length: including [CLS] and [SEP].
-        phase: from 0, as `epoch`.
+        phase: from 0.
+        block: from 0, counted through all epochs.
+        num_blocks: blocks of an epoch; of each `num_blocks` documents that follow each other a block has one.
 
     Source: Devlin et al. 2019, 3.1 (task 2); google-research/bert create_pretraining_data.py:207-339 @eedf571.
 
     Differs: Google draws the label of each pair independently, and uses a random B for chunks of one sentence, which
-        gives about 54% random pairs; here exactly half of the pairs of an epoch are random. Google's random B begins
+        gives about 54% random pairs; here exactly half of the pairs of a block are random. Google's random B begins
         anywhere in another document, and the displaced text is used again; here chunks exchange Bs of about the same
         length with chunks of other documents, so that every sentence is read once per epoch, and the length of a pair
         does not reveal its label. (With few large documents, some Bs are read twice and some not at all.)
     """
-    key = mix(seed, phase, epoch)
+    key = mix(seed, phase, block)
     min_sentences = 2 if config.next_sentence else 1
     max_tokens = max_seq_length - 3 if config.next_sentence else max_seq_length - 2
-    document, start, end = _cut(
-        first_sentence, end_sentence, sentence_offsets, config, key, min_sentences, max_tokens
-    )
-    skipped = int((end_sentence - first_sentence < min_sentences).sum())
+    document = np.flatnonzero(end_sentence - first_sentence >= min_sentences)
+    skipped = len(first_sentence) - len(document)
+    group = np.arange(0, len(document), num_blocks)
+    shift = mix(seed, phase, block // num_blocks, _BLOCK, group) % np.uint64(num_blocks)
+    chosen = group + (shift.astype(np.int64) + block) % num_blocks
+    document = document[chosen[chosen < len(document)]]
+    # the sentences of these documents, end to end, each document with the end of its last
+    num_bounds = end_sentence[document] - first_sentence[document] + 1
+    bounds = to_offsets(num_bounds)
+    sentence = np.repeat(first_sentence[document] - bounds[:-1], num_bounds) + np.arange(bounds[-1])
+    offsets = sentence_offsets[sentence]
+    document, start, end = _cut(document, bounds, sentence, offsets, config, key, min_sentences, max_tokens)
     order = np.argsort(mix(key, _ORDER, np.arange(len(start))), kind="stable")
     if not config.next_sentence:
-        spans = (sentence_offsets[start][order], sentence_offsets[end][order])
         nothing = np.zeros(len(start), np.int64)
-        return EpochPlan(*spans, nothing, nothing, nothing, skipped)
+        return BlockPlan(offsets[start][order], offsets[end][order], nothing, nothing, nothing, skipped)
     if len(np.unique(document)) < 2:
         documents = format_count(len(first_sentence), "document")
         what = (
@@ -97,21 +109,22 @@ def plan_epoch(
         remedy = "Give more documents, or do without pairs: `pairs.next_sentence=false`"
         raise InputError(what, remedy=remedy)
     middle = start + 1 + (uniform(key, _SPLIT, np.arange(len(start))) * (end - start - 1)).astype(np.int64)
-    partner, label = _exchange(document, sentence_offsets[end] - sentence_offsets[middle], key)
-    return EpochPlan(
-        sentence_offsets[start][order],
-        sentence_offsets[middle][order],
-        sentence_offsets[middle[partner]][order],
-        sentence_offsets[end[partner]][order],
+    partner, label = _exchange(document, offsets[end] - offsets[middle], key)
+    return BlockPlan(
+        offsets[start][order],
+        offsets[middle][order],
+        offsets[middle[partner]][order],
+        offsets[end[partner]][order],
         label[order],
         skipped,
     )
 
 
 def _cut(
-    first_sentence: Integers,
-    end_sentence: Integers,
-    sentence_offsets: Integers,
+    document: Integers,
+    bounds: Integers,
+    sentence: Integers,
+    offsets: Integers,
     config: PairsConfig,
     key: npt.NDArray[np.uint64],
     min_sentences: int,
@@ -121,14 +134,13 @@ def _cut(
 
     Pass k over the arrays finds the k-th chunk of every document that has one.
     """
-    document = np.flatnonzero(end_sentence - first_sentence >= min_sentences)
-    position, last = first_sentence[document], end_sentence[document]
+    position, last = bounds[:-1], bounds[1:] - 1
     chunks: list[tuple[Integers, Integers, Integers]] = []
     while len(document):
-        short = uniform(key, _IS_SHORT, position) < config.short_seq_prob
-        shorter = 2 + (uniform(key, _SHORT_TARGET, position) * (max_tokens - 1)).astype(np.int64)
+        short = uniform(key, _IS_SHORT, sentence[position]) < config.short_seq_prob
+        shorter = 2 + (uniform(key, _SHORT_TARGET, sentence[position]) * (max_tokens - 1)).astype(np.int64)
         target = np.where(short, shorter, max_tokens)
-        end = np.searchsorted(sentence_offsets, sentence_offsets[position] + target)
+        end = np.searchsorted(offsets, offsets[position] + target)
         end = np.minimum(np.maximum(end, position + min_sentences), last)
         end = np.where(last - end < min_sentences, last, end)  # a rest too small for a chunk joins this one
         chunks.append((document, position, end))
