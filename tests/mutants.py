@@ -43,7 +43,7 @@ data/reading/annotations.py |  or a.get("skipped")) | ) | tasks/test_examples_go
 data/reading/annotations.py | if status == "submitted" | if status != "discarded" | tasks/test_data_cases
 inference/embedder.py | starts_word_L[:1] = True | pass | inference/test_other_families
 serving/connections.py | files // 2 | files | serving/test_connections
-serving/limits.py | body_seconds: float = 10.0 | body_seconds: float = 100.0 | serving/test_connections
+serving/limits.py | body_seconds: Seconds = 10.0 | body_seconds: Seconds = 100.0 | serving/test_connections
 serving/native.py | [estimate_tokens(text) ** 2 | [estimate_tokens(text) | serving/test_turns
 serving/served_model.py | excess > 0)]) | excess > 1)]) | serving/test_recorded_answers
 serving/dialects.py | if len(places) == 1 else | if places else | serving/test_recorded_answers
@@ -54,7 +54,7 @@ cli/parameters.py | _MAX_DIGITS = 18 | _MAX_DIGITS = 19 | cli/test_number_flags
 metrics/classification.py | return len(answers) > 1 | return len(answers) > 2 | metrics/test_classification_metrics
 tokenization/sentences.py | _MAX_NUMBER_CHARACTERS = 5 | _MAX_NUMBER_CHARACTERS = 4 | tokenization/test_sentences
 data/shards.py | num_ids = max( | num_ids = min( | data/test_dataset
-serving/limits.py | batch_texts: int = 2048 | batch_texts: int = 2049 | docs/test_site
+serving/limits.py | max_batch_texts: Positive[int] = 2048 | max_batch_texts: Positive[int] = 2049 | docs/test_site
 hub.py | if status >= 500 | if status > 500 | test_hub
 process.py | quota > 0 and period | period | test_process
 tasks/answers/kind.py | factor * np | np | tasks/test_families

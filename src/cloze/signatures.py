@@ -9,7 +9,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import (
     Annotated,
@@ -23,6 +23,7 @@ from typing import (
     Union,
     get_args,
     get_origin,
+    get_type_hints,
 )
 
 from cloze.arguments import describe, is_ordered
@@ -55,6 +56,16 @@ def complete_signature(function: Callable[..., Any]) -> tuple[inspect.Signature,
     for parameter in signature.parameters.values():
         hints = {parameter.name: parameter.annotation}
         is_group = parameter.kind is inspect.Parameter.VAR_KEYWORD
+        if is_group and is_dataclass(get_args(parameter.annotation)[-1]):
+            from docstring_parser import parse_from_object  # the import of cloze does not need it
+
+            group = get_args(parameter.annotation)[-1]
+            kinds = get_type_hints(group)
+            of_fields = inspect.signature(group).parameters.values()
+            parameters += [field.replace(annotation=kinds[field.name]) for field in of_fields]
+            documented = parse_from_object(group).params
+            texts |= {field.arg_name: " ".join((field.description or "").split()) for field in documented}
+            continue
         if is_group:
             hints = get_args(parameter.annotation)[0].__annotations__
         for name, hint in hints.items():

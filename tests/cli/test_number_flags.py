@@ -37,6 +37,7 @@ TEXT_FLAGS = [
 """Flags whose text has numbers, with values that are refused."""
 MAY_BE_ZERO = {
     ("pretrain", "--seed"), ("finetune", "--seed"), ("finetune", "--student-layers"), ("serve", "--port"),
+    ("serve", "--shutdown-delay"),
 }  # fmt: skip
 TOO_LONG = (str(10**30), "9" * 5000)
 BEYOND_REASON = {

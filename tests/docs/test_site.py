@@ -154,7 +154,7 @@ def test_the_guide_has_the_limits_of_the_server() -> None:
     limits = pytest.importorskip("cloze.serving.limits", reason="needs the extra serve")
     page, default = (DOCS / "guides/serving.md").read_text("utf-8"), limits.Limits()
     for words in (
-        f"{default.body_bytes // 10**6} MB per request, {default.batch_texts:,} inputs",
+        f"{default.body_bytes // 10**6} MB per request, {default.max_batch_texts:,} inputs",
         f"{limits.MAX_CHARACTERS:,} characters each",
         f"does not arrive in {default.body_seconds:.0f} seconds",
         f"{default.waiting_requests} requests or {default.waiting_tokens:,} tokens",

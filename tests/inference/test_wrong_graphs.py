@@ -296,7 +296,7 @@ def _num_arrived(server: ServerProcess) -> int:
     """Return the number of requests to /embed that a server has read or answered."""
     text = httpx.get(f"{server.url}/metrics", timeout=30).text
     counts = re.findall(
-        r'^cloze_requests_(?:in_progress|total\{route="/embed",.*\}) ([\d.]+)$', text, re.MULTILINE
+        r'^cloze_requests_(?:in_progress|total\{[^}]*route="/embed",.*\}) ([\d.]+)$', text, re.MULTILINE
     )
     return int(sum(map(float, counts))) - 1  # this request is in progress, too
 

@@ -25,7 +25,7 @@ def models(directories: Mapping[str, Path]) -> dict[str, ServedModel]:
 
 @pytest.fixture(scope="session")
 def client(models: Mapping[str, ServedModel]) -> Iterator[Client]:
-    with client_of(models, Limits(batch_texts=32)) as client:
+    with client_of(models, Limits(max_batch_texts=32)) as client:
         yield client
 
 

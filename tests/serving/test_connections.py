@@ -66,7 +66,7 @@ def test_a_host_is_accepted_only_if_it_is_this_one(local: str, host: str | None,
         connection.sendall(f"GET /info HTTP/{version}\r\n{line}Connection: close\r\n\r\n".encode())
         received = receive_all(connection)
     assert received.startswith(f"HTTP/1.1 {status} ".encode())
-    told = b"is not accepted: use localhost, or serve with --host or --api-key-file"
+    told = b"is not accepted: use localhost, or serve with --allowed-host NAME"
     assert (told in received) == (status == 421)
 
 
@@ -94,7 +94,7 @@ def test_connections_leave_half_of_the_file_descriptors(
 def test_default_times_are_the_documented_ones() -> None:
     limits = Limits()
     assert (limits.body_seconds, limits.response_seconds, limits.drain_seconds) == (10, 60, 10)
-    assert limits.keep_alive_seconds == 75
+    assert limits.keep_alive == 75
 
 
 def send_until_ended(connection: socket.socket, data: bytes) -> None:

@@ -86,7 +86,9 @@ def test_the_server_is_not_root_and_needs_a_key(name: str, capsys: pytest.Captur
 def test_the_health_check_asks_the_server(models: Mapping[str, ServedModel]) -> None:
     program, *arguments = json.loads(stage("server")["HEALTHCHECK"].split("CMD", 1)[1])
     assert program == "python"
-    with listening(create_app({"bert": models["bert"]}, Limits(), api_key="0123456789abcdef")) as address:
+    with listening(
+        create_app({"bert": models["bert"]}, Limits(), api_keys=lambda: {"0123456789abcdef"})
+    ) as address:
         command = [part.replace("http://127.0.0.1:8080", address) for part in arguments]
         assert subprocess.run([shutil.which("python3") or program, *command], check=False).returncode == 0
     stopped = subprocess.run([shutil.which("python3") or program, *command], check=False, capture_output=True)

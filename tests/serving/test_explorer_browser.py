@@ -965,7 +965,7 @@ def test_a_recorded_example_stays_whatever_the_sentence(opened: Visit) -> None:
 
 
 def test_the_page_asks_for_the_key_of_the_server(browser: Any, paths: dict[str, Path]) -> None:
-    app = client_of({"pretrained": paths["pretrained"]}, api_key="sesame").app
+    app = client_of({"pretrained": paths["pretrained"]}, api_keys=lambda: {"sesame"}).app
     with listening(app) as at, visit(browser, at) as visited:
         page = visited.page
         page.goto(at)

@@ -155,7 +155,7 @@ def test_a_body_with_two_ends_is_refused(models: Mapping[str, ServedModel]) -> N
 
 @pytest.mark.protected
 def test_a_key_is_required(models: Mapping[str, ServedModel]) -> None:
-    with client_of(models, api_key=KEY) as client:
+    with client_of(models, api_keys=lambda: {KEY}) as client:
         for wrong in (
             {},
             {"Authorization": KEY},
@@ -221,7 +221,8 @@ def test_nothing_is_computed_for_a_disconnected_client(
                 connection.sendall(sent)
                 if says_all:
                     wait_for(lambda: queue.waiting_requests == 1)
-            counted = 'cloze_requests_total{route="/embed",status="499"} 1.0'
+            model = "bert" if says_all else ""
+            counted = f'cloze_requests_total{{model="{model}",route="/embed",status="499"}} 1.0'
             wait_for(lambda: counted in httpx.get(f"{address}/metrics").text)
             assert queue.waiting_requests == queue.waiting_tokens == 0
         assert httpx.post(f"{address}/embed", json={"inputs": "a"}).status_code == 200
@@ -331,10 +332,10 @@ def test_metrics_count_by_route(models: Mapping[str, ServedModel]) -> None:
         client.get("/nowhere")
         client.get("/health")
         text = client.get("/metrics").text
-    assert 'cloze_requests_total{route="/embed",status="200"} 1.0' in text
-    assert 'cloze_requests_total{route="/embed",status="400"} 1.0' in text
-    assert 'cloze_requests_total{route="other",status="404"} 1.0' in text
-    assert 'cloze_requests_total{route="/health",status="200"} 1.0' in text
+    assert 'cloze_requests_total{model="bert",route="/embed",status="200"} 1.0' in text
+    assert 'cloze_requests_total{model="",route="/embed",status="400"} 1.0' in text
+    assert 'cloze_requests_total{model="",route="other",status="404"} 1.0' in text
+    assert 'cloze_requests_total{model="",route="/health",status="200"} 1.0' in text
     assert "cloze_waiting_requests 0.0" in text
     assert "cloze_requests_in_progress 1.0" in text, "the one for these metrics"
     assert "cloze_batches 1.0" in text
@@ -361,7 +362,7 @@ def test_errors_have_the_form_of_openai(
     openai_type: str | None,
     told: str,
 ) -> None:
-    with client_of({"model": models["bert"]}, api_key=KEY) as client:
+    with client_of({"model": models["bert"]}, api_keys=lambda: {KEY}) as client:
         response = client.request(method, f"/v1/{path}", **sent)
     assert response.status_code == status
     error = response.json()["error"]
@@ -371,7 +372,7 @@ def test_errors_have_the_form_of_openai(
 
 
 def test_many_texts_are_limited_by_their_number_and_their_tokens(models: Mapping[str, ServedModel]) -> None:
-    with client_of(models, Limits(batch_texts=40)) as client:
+    with client_of(models, Limits(max_batch_texts=40)) as client:
         assert len(client.ask("/embed", inputs=["a"] * 40)) == 40
         refused = client.post("/embed", json={"inputs": ["a"] * 41})
         assert (refused.status_code, "--max-batch-texts 41." in refused.text) == (413, True)

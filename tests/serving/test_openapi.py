@@ -115,7 +115,7 @@ def test_only_one_thread_tokenizes(client: Client, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_schema_names_the_key_where_one_is_required(models: Mapping[str, ServedModel]) -> None:
-    schema = create_app(models, Limits(), api_key="0123456789abcdef-secret").openapi()
+    schema = create_app(models, Limits(), api_keys=lambda: {"0123456789abcdef-secret"}).openapi()
     assert schema["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
     for path, methods in schema["paths"].items():
         for operation in methods.values():

@@ -87,10 +87,10 @@ def test_explanations_add_up(
 
 
 def test_a_server_limits_the_classes_of_a_prediction(models: Mapping[str, ServedModel]) -> None:
-    with client_of({"classifier": models["classifier"]}, Limits(classes=1)) as client:
+    with client_of({"classifier": models["classifier"]}, Limits(top_k=1)) as client:
         answers = [client.ask("/predict", inputs="a b", top_k=top_k) for top_k in (None, 1, 2)]
         assert [[each["label"] for each in answer] for answer in answers] == [["good"]] * 3
-        assert client.get("/info").json()["limits"]["classes"] == 1
+        assert client.get("/info").json()["limits"]["top_k"] == 1
 
 
 def test_tokens_of_a_space_alone_have_a_place(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_info_lists_the_abilities_of_each_model(client: Client) -> None:
         "encoder": set(),
     }
     assert all("tokenize" in has for has in abilities.values())
-    assert info["limits"]["batch_texts"] == info["max_client_batch_size"] == 32
+    assert info["limits"]["max_batch_texts"] == info["max_client_batch_size"] == 32
     assert info["limits"]["body_bytes"] == 2_000_000
     assert info["limits"]["body_seconds"] == 10
 

@@ -58,6 +58,6 @@ def test_answers_are_those_recorded(client: Client, route: str) -> None:
 
 
 if __name__ == "__main__":
-    with client_of(write_models(Path(mkdtemp())), Limits(batch_texts=32)) as client:
+    with client_of(write_models(Path(mkdtemp())), Limits(max_batch_texts=32)) as client:
         lines = [json.dumps(asked(client, exchange), ensure_ascii=False) for exchange in RECORDED]
     FILE.write_text("[\n" + ",\n".join(lines) + "\n]\n", "utf-8")

@@ -208,13 +208,13 @@ def test_a_port_in_use_is_reported_before_models_are_loaded(capsys: pytest.Captu
         (["-m", "{bert}", "--api-key-file", "nowhere"], "nowhere"),
         (
             ["-m", "{bert}", "--api-key-file", "{short}"],
-            "short: its first line has not 16 to 8,192 printable",
+            "short: line 1 has not 16 to 8,192 printable",
         ),
         (
             ["-m", "{bert}", "--api-key-file", "{long}", "--host", "203.0.113.7"],
-            "long: its first line has not 16 to 8,192 printable",
+            "long: line 1 has not 16 to 8,192 printable",
         ),
-        (["-m", "{bert}", "--api-key-file", "/dev/zero"], "/dev/zero: its first line has not"),
+        (["-m", "{bert}", "--api-key-file", "/dev/zero"], "/dev/zero: line 1 has not"),
         (["-m", "{bert}", "--evaluation", "no.csv"], "no.csv: no such file. Write it with cloze evaluate -o"),
         (
             ["-m", "{bert}", "--evaluation", "{short}"],

@@ -27,7 +27,7 @@ PATHS = {
 
 @pytest.fixture(scope="module")
 def locked(models: Mapping[str, ServedModel]) -> Iterator[Client]:
-    with client_of({"bert": models["bert"]}, api_key=KEY) as client:
+    with client_of({"bert": models["bert"]}, api_keys=lambda: {KEY}) as client:
         yield client
 
 
@@ -93,7 +93,7 @@ def test_the_file_of_an_evaluation_is_read_again_for_each_request(
 ) -> None:
     assert client.get("/explore/evaluation").json() == {"name": None, "content": None}
     file = tmp_path / "answers.csv"
-    with client_of(models, evaluation=file, api_key="sesame") as other:
+    with client_of(models, evaluation=file, api_keys=lambda: {"sesame"}) as other:
         assert other.get("/explore/evaluation").status_code == 401
         for content in ('"text","gold","label"\n', '"text","gold","label"\n"ä","a","b"\n'):
             file.write_text(content, "utf-8")
@@ -115,7 +115,7 @@ def test_a_window_cuts_no_word_and_is_limited_by_attention_weights(models: Mappi
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium")
 def test_docs_describe_and_send_every_route(models: Mapping[str, ServedModel]) -> None:
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    app = create_app(models, Limits(), api_key=KEY)
+    app = create_app(models, Limits(), api_keys=lambda: {KEY})
     with sync_api.sync_playwright() as playwright, listening(app) as address:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page()

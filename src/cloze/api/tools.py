@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cloze.arguments import check_integer
+from cloze.config import resolve
 from cloze.options import Device, ModelPrecision, Overwrite, ShowProgress
 from cloze.process import configure_process
 from cloze.progress import Progress, resolve_progress
+from cloze.serving.limits import Limits
 from cloze.signatures import checks_arguments
 
 if TYPE_CHECKING:  # not needed for --help
@@ -88,28 +90,33 @@ def serve(
     port: int = 8080,
     api_key_file: str | Path | None = None,
     open: bool = False,
+    allowed_host: Sequence[str] = (),
+    cors: Sequence[str] = (),
     evaluation: str | Path | None = None,
-    top_k: int | None = None,
-    max_batch_texts: int = 2048,
-    keep_alive: int = 75,
+    log: Literal["json"] | None = None,
     threads: int | None = None,
     device: Device = "auto",
     precision: ModelPrecision = None,
+    **limits: Annotated[Any, Limits],
 ) -> None:
     """Serve models over HTTP, with an explorer page at /, until Ctrl-C or SIGTERM.
+
+    On the command line, a variable of the environment stands for each flag, as CLOZE_PORT for --port.
 
     Args:
         model: cloze-mini, cloze-mini-sentences, a checkpoint, a run or hf://org/name, with its name in requests, as in
             NAME=MODEL; may be repeated, the first is the default.
         host: address to listen on; 0.0.0.0 accepts connections from other machines, and requires a key or `open`.
         port: port; 0 selects a free one.
-        api_key_file: file whose first line is the key that requests must send, as Authorization: Bearer KEY.
+        api_key_file: file with keys, one a line, of which requests must send one, as Authorization: Bearer KEY; read
+            again when it changes.
         open: answer requests from other machines without a key.
+        allowed_host: name in the Host header of requests, as behind a proxy, which is accepted beside those of this
+            machine; may be repeated.
+        cors: origin of other web pages that may send requests, as in https://example.org; may be repeated.
         evaluation: file that cloze evaluate wrote with -o or --errors, which the page shows in its view Errors: .jsonl,
             .csv or .tsv.
-        top_k: maximum number of classes that /predict returns, the most probable first (default: all).
-        max_batch_texts: maximum number of texts, or pairs of texts, in a request.
-        keep_alive: seconds for which a connection stays open between requests; more than a proxy in front waits.
+        log: json writes a line for each request, and all messages as JSON.
         threads: number of threads that compute (default: OMP_NUM_THREADS, else the cores, or fewer by a CPU quota).
     """
     from cloze.optional_dependencies import require
@@ -118,27 +125,32 @@ def serve(
     configure_process("requests")
     from cloze.serving import server
     from cloze.serving.app import create_app
-    from cloze.serving.limits import Limits
+    from cloze.serving.json_log import log_as_json
     from cloze.serving.served_model import load_models
 
+    note = Progress().note if log is None else log_as_json()
     if not host.strip() or (api_key_file is None and not open):
         server.check_local(host)
     directories = server.parse_names(model, "model")
-    limits = Limits(
-        batch_texts=check_integer(max_batch_texts, "max_batch_texts"),
-        keep_alive_seconds=check_integer(keep_alive, "keep_alive"),
-        classes=None if top_k is None else check_integer(top_k, "top_k"),
-    )
+    settings = resolve(Limits, limits)
     number = None if threads is None else check_integer(threads, "threads", maximum=_MAX_THREADS)
-    key = None if api_key_file is None else server.read_api_key(Path(api_key_file))
+    keys = None if api_key_file is None else server.KeyFile(Path(api_key_file))
     file = None if evaluation is None else server.check_evaluation(Path(evaluation))
     number = server.set_threads(number, directories.values())
     with server.bind(host, port) as listening:
         models = load_models(directories, device=device, precision=precision)
-        if all(served.engine.device_type == "cpu" for served in models.values()):
-            limits = replace(limits, turn_tokens=min(limits.batch_tokens, _TOKENS_PER_THREAD * number))
+        if settings.turn_tokens is None and all(s.engine.device_type == "cpu" for s in models.values()):
+            settings = replace(settings, turn_tokens=_TOKENS_PER_THREAD * number)
         is_local = ip_address(listening.getsockname()[0]).is_loopback
-        hosts = {host, "127.0.0.1", "::1", "localhost"} if is_local and key is None else None
-        app = create_app(models, limits, threads=number, api_key=key, hosts=hosts, evaluation=file)
+        hosts = {host, "127.0.0.1", "::1", "localhost", *allowed_host}
+        app = create_app(
+            models,
+            settings,
+            threads=number,
+            api_keys=keys,
+            hosts=hosts if allowed_host or (is_local and keys is None) else None,
+            cors=cors,
+            evaluation=file,
+        )
         told = f"serving {', '.join(directories)} at"
-        server.run(app, listening, limits, tell=lambda address: Progress().note(f"{told} {address}"))
+        server.run(app, listening, settings, tell=lambda address: note(f"{told} {address}"))

@@ -135,6 +135,10 @@ class Command:
             exit_on_error=False,
             default_parameter=cyclopts.Parameter(negative=""),
             group_parameters="Flags",
+            # containers configure servers by their environment
+            config=[cyclopts.config.Env("CLOZE_", command=False, show=False)]
+            if verb.work == "requests"
+            else [],
         )
         self.app["--help"].show = False
 

@@ -2,25 +2,36 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from itertools import product
 from pathlib import Path
 
 from fastapi import FastAPI
 from starlette import routing
+from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from cloze.errors import ClozeError
 from cloze.serving import dialects, explorer_routes, info_routes, native
 from cloze.serving.connections import log_lack_of_files_once
 from cloze.serving.errors import add_error_handlers
 from cloze.serving.info_routes import VERSION
 from cloze.serving.limits import Limits
 from cloze.serving.middleware import Metrics, RequestMiddleware
-from cloze.serving.queue import Queue
-from cloze.serving.routes import SERVER_TAG, GetRoute, Route, ServerState, StrictRoute, add_routes
+from cloze.serving.queue import DeadlineExceeded, Queue
+from cloze.serving.routes import (
+    SERVER_TAG,
+    GetRoute,
+    Route,
+    ServerState,
+    StrictRoute,
+    add_routes,
+    json_response,
+)
 from cloze.serving.served_model import ABILITIES, ServedModel
 
 ROUTES: tuple[Route | GetRoute, ...] = (
@@ -32,6 +43,8 @@ ROUTES: tuple[Route | GetRoute, ...] = (
 
 PAGE = Path(__file__).with_name("page")
 DOCS_PAGE = Path(__file__).with_name("docs_page")
+_NOT_WARMED = ("explain",)
+"""Abilities whose examples take seconds."""
 _INDEXES = ("/", "/docs", "/docs/")
 _HEADERS = {
     "Content-Security-Policy": (
@@ -52,8 +65,9 @@ def create_app(
     limits: Limits,
     *,
     threads: int = 1,
-    api_key: str | None = None,
+    api_keys: Callable[[], Collection[str]] | None = None,
     hosts: Collection[str] | None = None,
+    cors: Sequence[str] = (),
     evaluation: Path | None = None,
 ) -> FastAPI:
     """Return an application that serves models.
@@ -61,8 +75,9 @@ def create_app(
     Args:
         models: by the names that requests use, the default first.
         threads: of torch, in the thread that computes.
-        api_key: required of requests; None admits everybody.
+        api_keys: returns the keys of which requests must send one; None admits everybody.
         hosts: accepted values of the Host header; None accepts any.
+        cors: origins of other web pages that may send requests; * is every one.
         evaluation: file of `cloze evaluate` that the page opens.
     """
     queue = Queue(limits, threads=threads)
@@ -86,16 +101,38 @@ def create_app(
         docs_url=None,  # its files would come from another host: /docs is a page of cloze
     )
     app.router.route_class = StrictRoute
-    app.state.queue = queue
-    metrics = Metrics(queue, {route.path for route in ROUTES if route.response is not None})
-    server = ServerState(models, queue, metrics, int(time.time()), api_key is not None, evaluation)
+    app.state.queue, app.state.models = queue, models
+    metrics = Metrics(queue, {route.path for route in ROUTES})
+    server = ServerState(models, queue, metrics, int(time.time()), api_keys is not None, evaluation)
     add_routes(app, ROUTES, server)
     page, docs = (GZipMiddleware(_StaticFiles(directory=folder)) for folder in (PAGE, DOCS_PAGE))
     app.router.routes += [routing.Route("/", page), routing.Route("/docs", docs)]
     app.router.routes += [routing.Mount("/page", page), routing.Mount("/docs", docs)]
     add_error_handlers(app)
-    app.add_middleware(RequestMiddleware, queue=queue, metrics=metrics, api_key=api_key, hosts=hosts)
+    app.add_middleware(RequestMiddleware, queue=queue, metrics=metrics, api_keys=api_keys, hosts=hosts)
+    if cors:
+        methods = ["GET", "POST"]
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=cors,
+            allow_methods=methods,
+            allow_headers=["*"],
+            expose_headers=["*"],
+        )
     return app
+
+
+async def warm_up(models: Mapping[str, ServedModel], queue: Queue) -> None:
+    """Have each model answer the examples of the routes once: the first time takes up to ten times as long."""
+    routes = [route for route in ROUTES if isinstance(route, Route) and route.example is not None]
+    with suppress(DeadlineExceeded):
+        async with queue.admit():
+            for served, route in product(models.values(), routes):
+                if route.ability in served.abilities and route.ability not in _NOT_WARMED:
+                    with suppress(ClozeError):  # of a model of pairs, or with another mask
+                        json_response(
+                            await route.answer(served, route.request.model_validate(route.example), queue)
+                        )
 
 
 class _StaticFiles(StaticFiles):

@@ -66,7 +66,7 @@ async def info(server: ServerState) -> dict[str, Any]:
         "max_input_length": default.config.max_position_embeddings if head is None else head.max_seq_length,
         "max_batch_tokens": limits.batch_tokens,
         "max_batch_requests": None,
-        "max_client_batch_size": limits.batch_texts,
+        "max_client_batch_size": limits.max_batch_texts,
         "auto_truncate": True,
         "tokenization_workers": 1,
         "version": VERSION,
@@ -79,7 +79,8 @@ async def info(server: ServerState) -> dict[str, Any]:
 
 async def health(server: ServerState) -> Response:
     """Return 200 while the server accepts requests."""
-    return Response(status_code=200) if server.queue.is_alive else shutting_down()
+    is_ready = server.queue.is_alive and not server.queue.is_leaving
+    return Response(status_code=200) if is_ready else shutting_down()
 
 
 async def prometheus(server: ServerState) -> Response:

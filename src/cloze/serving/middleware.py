@@ -1,55 +1,91 @@
-"""Middleware that checks and counts every request before a route sees it: host, key, queue and size."""
+"""Middleware that checks every request before a route sees it (host, key, queue and size), measures and logs it."""
 
 import asyncio
 import hmac
+import logging
 import re
-from collections.abc import Collection
+import uuid
+from collections.abc import Callable, Collection
+from importlib.metadata import version
 from time import perf_counter
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from starlette.datastructures import Headers
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    ProcessCollector,
+    generate_latest,
+)
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cloze.serving.errors import ErrorResponse, Refused, overloaded, shutting_down
-from cloze.serving.queue import Queue
+from cloze.serving.json_log import REQUESTS
+from cloze.serving.queue import Queue, Request, current_request
 
 _PUBLIC_PATHS = ("/", "/docs", "/health", "/favicon.ico")
 _PUBLIC_PREFIXES = ("/page/", "/docs/")  # static files; the pages themselves ask for the key
+_REQUEST_ID = re.compile("[!-~]{1,128}")
 _CLIENT_CLOSED = 499  # nginx's code for a client that disconnects before the response
+_LOGGED = (
+    "id",
+    "model",
+    "tokens",
+    "truncated_texts",
+    "queue_seconds",
+    "tokenization_seconds",
+    "compute_seconds",
+)
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class Metrics:
-    """Requests by route and status, their latency, and the length of the queue."""
+    """Requests by model, route and status, their tokens and times, the length of the queue, and the process."""
 
     def __init__(self, queue: Queue, routes: Collection[str]) -> None:
         """Count the requests of `routes` apart; all others share a label, so that memory stays bounded."""
-        self._registry, self._routes = CollectorRegistry(), frozenset(routes)
+        registry = self._registry = CollectorRegistry()
+        self._routes = frozenset(routes)
         self._requests = Counter(
-            "cloze_requests", "Requests answered", ("route", "status"), registry=self._registry
+            "cloze_requests", "Requests answered", ("model", "route", "status"), registry=registry
         )
-        self._seconds = Histogram(
-            "cloze_request_seconds",
-            "From the head of a request to its answer",
-            ("route",),
-            buckets=_SECONDS,
-            registry=self._registry,
+        self._tokens = Counter("cloze_tokens", "Tokens that the model read", ("model",), registry=registry)
+        self._seconds, self._queue_seconds, self._compute_seconds = (
+            Histogram(f"cloze_{name}_seconds", text, (label,), buckets=_SECONDS, registry=registry)
+            for name, text, label in (
+                ("request", "From the head of a request to its answer", "route"),
+                ("queue", "Time in which a request waited for other requests", "model"),
+                ("compute", "Time of the batches of a request in the model", "model"),
+            )
         )
-        self.in_progress = Gauge(
-            "cloze_requests_in_progress", "Requests in progress", registry=self._registry
-        )
+        self.in_progress = Gauge("cloze_requests_in_progress", "Requests in progress", registry=registry)
+        Info("cloze_build", "Version of cloze", registry=registry).info({"version": version("cloze-bert")})
+        ProcessCollector(registry=registry)
         for name, text, value in (
             ("cloze_waiting_requests", "Requests that wait for the model", lambda: queue.waiting_requests),
             ("cloze_waiting_tokens", "Their tokens, estimated", lambda: queue.waiting_tokens),
             ("cloze_batches", "Times that the model was run", lambda: queue.batches),
         ):
-            Gauge(name, text, registry=self._registry).set_function(value)
+            Gauge(name, text, registry=registry).set_function(value)
 
-    def count(self, path: str, status: int, seconds: float) -> None:
-        """Record an answered request."""
-        route = path if path in self._routes else "other"
-        self._requests.labels(route, str(status)).inc()
+    def count(self, scope: Scope, request: Request, status: int, seconds: float) -> None:
+        """Record and log an answered request."""
+        route = scope["path"] if scope["path"] in self._routes else "other"
+        self._requests.labels(request.model, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
+        if request.model:
+            self._tokens.labels(request.model).inc(request.tokens)
+            self._queue_seconds.labels(request.model).observe(request.queue_seconds)
+            self._compute_seconds.labels(request.model).observe(request.compute_seconds)
+        if REQUESTS.isEnabledFor(logging.INFO):
+            measured = {name: getattr(request, name) for name in _LOGGED}
+            asked = {"method": scope["method"], "route": route, "status": status, "seconds": seconds}
+            fields = {
+                name: round(v, 6) if isinstance(v, float) else v for name, v in (asked | measured).items()
+            }
+            REQUESTS.info("request", extra={"fields": fields})
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -69,13 +105,13 @@ class RequestMiddleware:
         *,
         queue: Queue,
         metrics: Metrics,
-        api_key: str | None,
+        api_keys: Callable[[], Collection[str]] | None,
         hosts: Collection[str] | None,
     ) -> None:
         self._app = app
         self._queue = queue
         self._metrics = metrics
-        self._api_key = None if api_key is None else api_key.encode()
+        self._api_keys = api_keys
         self._hosts = None if hosts is None else {f"[{h}]" if ":" in h else h.lower() for h in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,11 +120,15 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         start, status, has_started = perf_counter(), 500, False
+        sent_id = Headers(scope=scope).get("x-request-id", "")
+        request = Request(sent_id if _REQUEST_ID.fullmatch(sent_id) else uuid.uuid4().hex)
+        current_request.set(request)
 
         async def send_counted(message: Message) -> None:
             nonlocal status, has_started
             if message["type"] == "http.response.start":
                 status, has_started = message["status"], True
+                MutableHeaders(scope=message).update(_measured_headers(request, perf_counter() - start))
             await send(message)
 
         try:
@@ -101,7 +141,7 @@ class RequestMiddleware:
                 raise
             await shutting_down()(scope, receive, send_counted)
         finally:
-            self._metrics.count(scope["path"], status, perf_counter() - start)
+            self._metrics.count(scope, request, status, perf_counter() - start)
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -121,13 +161,13 @@ class RequestMiddleware:
         host = re.sub(":[0-9]*$", "", headers.get("host", "localhost")).lower()  # HTTP/1.0 needs none
         if self._hosts is not None and host not in self._hosts:
             # DNS rebinding: a web page of another site whose name resolves to this machine
-            what = f"the Host {host!r} is not accepted: use localhost, or serve with --host or --api-key-file"
+            what = f"the Host {host!r} is not accepted: use localhost, or serve with --allowed-host NAME"
             raise Refused(ErrorResponse(421, what))
         is_public = path in _PUBLIC_PATHS or path.startswith(_PUBLIC_PREFIXES)
-        if self._api_key is not None and not (is_public and scope["method"] != "POST"):
+        if self._api_keys is not None and not (is_public and scope["method"] != "POST"):
             scheme, _, key = headers.get("authorization", "").partition(" ")
-            is_right = hmac.compare_digest(key.strip().encode(), self._api_key)
-            if scheme.lower() != "bearer" or not is_right:
+            right = [hmac.compare_digest(key.strip().encode(), k.encode()) for k in self._api_keys()]
+            if scheme.lower() != "bearer" or not any(right):
                 what = "give the key of this server: Authorization: Bearer KEY"
                 raise Refused(ErrorResponse(401, what, {"WWW-Authenticate": "Bearer"}))
         if "transfer-encoding" in headers and "content-length" in headers:
@@ -169,6 +209,24 @@ class RequestMiddleware:
         if num_bytes > self._queue.limits.body_bytes:
             what = f"the body has more than {self._queue.limits.body_bytes:,} bytes"
             raise Refused(ErrorResponse(413, what, {"Connection": "close"}))
+
+
+def _measured_headers(request: Request, seconds: float) -> dict[str, str]:
+    """Return the ID of a request and, if a model answers, its measurements under text-embeddings-inference's names."""
+    headers = {"x-request-id": request.id}
+    if request.model:
+        headers |= {"x-compute-tokens": str(request.tokens)}
+        times = {
+            "compute": seconds,
+            "total": seconds,
+            "tokenization": request.tokenization_seconds,
+            "queue": request.queue_seconds,
+            "inference": request.compute_seconds,
+        }
+        headers |= {f"x-{name}-time": str(round(1000 * value)) for name, value in times.items()}
+    if request.truncated_texts:
+        headers["x-truncated-texts"] = str(request.truncated_texts)
+    return headers
 
 
 async def _run_until_disconnect(

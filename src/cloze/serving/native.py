@@ -21,8 +21,8 @@ from cloze.inference.predictor import Predictor
 from cloze.inference.pretrained_heads import MaskedCopy, SentenceScore
 from cloze.inference.text_predictors import span_questions
 from cloze.serving.limits import FEW_INPUTS, MAX_CANDIDATES
-from cloze.serving.queue import Kernel, Queue
-from cloze.serving.routes import Route, as_list, count_truncated, estimate_tokens
+from cloze.serving.queue import Kernel, Queue, Request, current_request
+from cloze.serving.routes import Route, as_list, estimate_tokens
 from cloze.serving.schema import (
     AnswerParameters,
     AnswerRequest,
@@ -93,7 +93,9 @@ async def run_windows(
         else:
             rows = list(zip(part, windows, computed, strict=True))
             outputs += await queue.convert(lambda rows: list(starmap(join, rows)), rows, tokens)
-        count_truncated(any(getattr(window, "is_truncated", False) for window in group) for group in windows)
+        current_request.get(Request()).truncated_texts += sum(
+            any(getattr(window, "is_truncated", False) for window in group) for group in windows
+        )
     return outputs
 
 
@@ -217,7 +219,7 @@ async def predict(
         what = f"raw_scores and function_to_apply {function!r} exclude each other"
         raise InputError(what, where="parameters")
     rows = await _scores(served, request.input_list, queue, request, function=function)
-    limits = [n for n in (request.top_k, parameters.top_k, queue.limits.classes) if n is not None]
+    limits = [n for n in (request.top_k, parameters.top_k, queue.limits.top_k) if n is not None]
     ranked = (sorted(zip(served.labels, row, strict=True), key=lambda item: -item[1]) for row in rows)
     return [row[: min(limits, default=None)] for row in ranked]
 

@@ -42,16 +42,26 @@ class ComputationFailed(Exception):  # noqa: N818
     """A computation failed for another reason than its input, such as a panic in the tokenizer."""
 
 
-@dataclass(slots=True)
-class _Request:
-    """A request, by a number that counts them from 1 as they arrive, and its tokens so far."""
+@dataclass(eq=False, slots=True)
+class Request:
+    """A request, and the measurements for its headers, the log and the metrics."""
 
-    number: int = 0
+    id: str = ""
+    model: str = ""
     tokens: int = 0
+    """Tokens that the model computed."""
+    truncated_texts: int = 0
+    queue_seconds: float = 0.0
+    tokenization_seconds: float = 0.0
+    compute_seconds: float = 0.0
+    number: int = 0
+    """Counts the admitted requests from 1."""
+    turn_tokens: int = 0
+    """Tokens that either thread has taken."""
 
 
-_request: ContextVar[_Request] = ContextVar("request")
-"""The request that is answered."""
+current_request: ContextVar[Request] = ContextVar("current_request")
+"""The request that is answered, which the middleware sets."""
 
 
 @dataclass(eq=False, slots=True)
@@ -61,15 +71,17 @@ class _Job:
     kernel: Kernel
     items: deque[tuple[Any, int]]
     future: asyncio.Future[list[Any]]
-    request: _Request
+    request: Request
     tokens: int
     """Tokens of the items."""
     outputs: list[Any] = field(default_factory=list)
+    seconds: float = 0.0
+    """The time of its batches."""
     error: Exception | None = None
 
     def is_long(self, turn: int) -> bool:
         """Return whether it exceeds a turn, or its request has had one."""
-        return self.tokens > turn or self.request.tokens >= turn
+        return self.tokens > turn or self.request.turn_tokens >= turn
 
     def take(self, budget: int) -> list[Any]:
         """Return the next items until they use up the budget of tokens."""
@@ -79,7 +91,7 @@ class _Job:
             taken.append(item)
             budget -= tokens
             self.tokens -= tokens
-            self.request.tokens += tokens
+            self.request.turn_tokens += tokens
         return taken
 
     def fail(self, error: BaseException) -> None:
@@ -89,7 +101,7 @@ class _Job:
         if isinstance(error, ClozeError):
             self.error = error
         else:
-            _LOG.error("a computation failed", exc_info=error)
+            _LOG.error("the computation of request %s failed", self.request.id, exc_info=error)
             self.error = ComputationFailed(type(error).__name__)
 
 
@@ -101,10 +113,10 @@ class _Worker:
     ) -> None:
         self._is_shared = is_shared
         self._batch_tokens, self._threads = limits.batch_tokens, threads
-        self._turn_tokens = min(limits.turn_tokens, limits.batch_tokens)
+        self._turn_tokens = min(limits.turn_tokens or limits.batch_tokens, limits.batch_tokens)
         self.waiting: deque[_Job] = deque()
         self.batches = self.num_running = 0
-        self._last = _Request()
+        self._last = Request()
         self._changed = threading.Condition()
         self.is_closed = self.is_stopping = False
         self.thread = threading.Thread(target=self._run_jobs, name=name, daemon=True)
@@ -121,9 +133,8 @@ class _Worker:
         if not items:
             return []
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        job = _Job(
-            kernel, deque(zip(items, tokens, strict=True)), future, _request.get(_Request()), sum(tokens)
-        )
+        request, start = current_request.get(Request()), time.perf_counter()
+        job = _Job(kernel, deque(zip(items, tokens, strict=True)), future, request, sum(tokens))
         with self._changed:
             if self.is_closed:
                 raise Overloaded
@@ -135,6 +146,12 @@ class _Worker:
             with self._changed:
                 if future.cancelled() and job in self.waiting:
                     self.waiting.remove(job)
+            request.queue_seconds += max(0.0, time.perf_counter() - start - job.seconds)
+            if self._threads is None:
+                request.tokenization_seconds += job.seconds
+            else:
+                request.compute_seconds += job.seconds
+                request.tokens += sum(tokens) - job.tokens
 
     def close(self) -> None:
         """End the thread after its current batch, whatever is queued."""
@@ -147,8 +164,11 @@ class _Worker:
             set_intra_op_threads(self._threads)
         while batch := self._next_batch():
             jobs, tokens = batch
+            start = time.perf_counter()
             _compute([(job, job.take(tokens)) for job in jobs])
             self.batches += 1
+            for job in jobs:
+                job.seconds += time.perf_counter() - start
             done = [job for job in jobs if not job.items]
             with self._changed:
                 self.num_running = 0
@@ -171,8 +191,8 @@ class _Worker:
                 return None
             if self.is_stopping:
                 self.waiting = deque(sorted(self.waiting, key=attrgetter("request.number")))
-            turn, was_long = self._turn_tokens, self._last.tokens >= self._turn_tokens
-            others = (job for job in self.waiting if (job.request.tokens >= turn) != was_long)
+            turn, was_long = self._turn_tokens, self._last.turn_tokens >= self._turn_tokens
+            others = (job for job in self.waiting if (job.request.turn_tokens >= turn) != was_long)
             first = self.waiting[0] if self.is_stopping else next(others, self.waiting[0])
             self._last = first.request
             self.waiting.remove(first)
@@ -224,6 +244,8 @@ class Queue:
     def __init__(self, limits: Limits, *, threads: int) -> None:
         self.limits = limits
         self._num_admitted = 0
+        self.is_leaving = False
+        """Whether `stop` follows soon; requests are still answered."""
         self._texts = _Worker("cloze-texts", limits, self._is_shared)
         self._model = _Worker("cloze-inference", limits, self._is_shared, threads=threads)
         self._workers = (self._texts, self._model)
@@ -264,7 +286,11 @@ class Queue:
         """Limit the time of a request; raise Overloaded, or at its end DeadlineExceeded."""
         if self.is_full:
             raise Overloaded
-        _request.set(_Request(next(_numbers)))
+        request = current_request.get(Request())
+        if request.number:  # of an earlier request of this task
+            request = Request()
+        current_request.set(request)
+        request.number = next(_numbers)
         self._num_admitted += 1
         try:
             async with asyncio.timeout(self.limits.deadline_seconds):

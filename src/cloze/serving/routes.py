@@ -6,8 +6,7 @@ The tables drive the application, the OpenAPI schema and the labels of the metri
 import functools
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -22,22 +21,16 @@ from starlette.responses import JSONResponse, Response
 
 from cloze.serving.errors import COMPUTATION_ERRORS, documented_errors
 from cloze.serving.middleware import Metrics
-from cloze.serving.queue import Queue
+from cloze.serving.queue import Queue, current_request
 from cloze.serving.schema import ModelRequest, batch_texts
 from cloze.serving.served_model import ServedModel, find_model
 
 SERVER_TAG = "server"
-KEY = HTTPBearer(
-    scheme_name="key", description="The first line of the file of --api-key-file.", auto_error=False
-)
+KEY = HTTPBearer(scheme_name="key", description="A line of the file of --api-key-file.", auto_error=False)
 """Documents the key, which the middleware has checked."""
 
 Verb: TypeAlias = Callable[[ServedModel, Any, Queue], Awaitable[Any]]
 
-TRUNCATED_HEADER = "x-truncated-texts"
-"""The number of texts and pairs of a request that were not read to their end, if there are any."""
-_num_truncated: ContextVar[int] = ContextVar("num_truncated", default=0)
-"""That number, of the request that is answered."""
 _CHARACTERS_PER_TOKEN = 4  # roughly, in English
 _SPECIAL_TOKENS = 2
 _MAX_KEYS = 64
@@ -150,12 +143,9 @@ def add_routes(app: FastAPI, routes: Sequence[Route | GetRoute], server: ServerS
 def _endpoint(route: Route, server: ServerState) -> Callable[..., Any]:
     async def endpoint(request: Any) -> Response:
         served = find_model(server.models, request.model, route.ability, route=route.path)
-        _num_truncated.set(0)
+        current_request.get().model = served.name
         async with server.queue.admit():
-            response = json_response(await route.answer(served, request, server.queue))
-        if _num_truncated.get():
-            response.headers[TRUNCATED_HEADER] = str(_num_truncated.get())
-        return response
+            return json_response(await route.answer(served, request, server.queue))
 
     endpoint.__annotations__["request"] = route.request  # FastAPI reads it to parse the body
     return endpoint
@@ -168,7 +158,7 @@ class StrictRoute(APIRoute):
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
-            batch_texts.set(request.app.state.queue.limits.batch_texts)  # of this request's task
+            batch_texts.set(request.app.state.queue.limits.max_batch_texts)  # of this request's task
             return await handler(_StrictRequest(request.scope, request.receive))
 
         return handle
@@ -205,11 +195,6 @@ def in_one_turn(
         return await queue.run(lambda: compute(served, request), tokens=tokens, thread=thread)
 
     return verb
-
-
-def count_truncated(are_truncated: Iterable[bool]) -> None:
-    """Count the truncated texts of the request that is answered, for its header."""
-    _num_truncated.set(_num_truncated.get() + sum(are_truncated))
 
 
 def json_response(value: Any) -> Response:

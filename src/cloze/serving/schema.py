@@ -33,7 +33,7 @@ def _check_not_blank(text: str) -> str:
 
 NonBlankText: TypeAlias = Annotated[Text, AfterValidator(_check_not_blank)]
 TOO_LONG, TOO_MANY = "too_long_texts", "too_many_texts"
-batch_texts: ContextVar[int] = ContextVar("batch_texts", default=Limits().batch_texts)
+batch_texts: ContextVar[int] = ContextVar("batch_texts", default=Limits().max_batch_texts)
 """The server's maximum number of texts in a request, which FastAPI cannot hand to the types below."""
 
 

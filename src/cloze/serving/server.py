@@ -1,11 +1,14 @@
 """Run the server: bind the address, load the models, listen, and stop on SIGTERM or Ctrl-C."""
 
+import asyncio
 import gc
 import logging
 import os
+import re
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
@@ -14,17 +17,20 @@ from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.config import LOGGING_CONFIG
 
 from cloze.arguments import check_paths
 from cloze.errors import InputError, RunError
 from cloze.hub import parse_hub_name
 from cloze.model_paths import is_graph
 from cloze.process import compute_threads, set_compute_threads
+from cloze.serving.app import warm_up
 from cloze.serving.connections import OncePerMessage, limited_protocol
 from cloze.serving.limits import Limits
 from cloze.serving.queue import Queue
 
 _KEY_CHARACTERS = 16, 8192
+_KEY_FILE_CHARACTERS = 1_000_000
 _MAX_PORT = 65_535
 _EVALUATION_ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv")
 _BACKLOG = 128  # connections that wait to be accepted
@@ -65,16 +71,18 @@ def run(app: FastAPI, listening: socket.socket, limits: Limits, *, tell: Callabl
         ws="none",
         loop="asyncio",  # uvloop prints a traceback when a client disconnects
         access_log=False,
+        log_config=None if logging.getLogger().handlers else LOGGING_CONFIG,  # handlers of --log json
         log_level="warning",
         server_header=False,
-        timeout_keep_alive=limits.keep_alive_seconds,
-        timeout_graceful_shutdown=int(limits.drain_seconds),
+        timeout_keep_alive=limits.keep_alive,
+        timeout_graceful_shutdown=limits.drain_seconds,
     )
     logging.getLogger("uvicorn.error").addFilter(OncePerMessage())
     server = _Server(config, app.state.queue)
     # Set before uvicorn does, so that no signal is lost. A handler that raises would not do: an exception in a
     # finalizer, and the collection below runs many, is dropped.
     signal.signal(signal.SIGTERM, server.handle_exit)
+    asyncio.run(warm_up(app.state.models, app.state.queue))
     # The models stay; scanning them again and again would stop all requests for 0.1 s and more
     gc.collect()
     gc.freeze()
@@ -96,18 +104,29 @@ def run(app: FastAPI, listening: socket.socket, limits: Limits, *, tell: Callabl
 
 
 class _Server(uvicorn.Server):
-    """A server that refuses new requests once it is asked to stop."""
+    """A server that is asked to stop answers for a delay, and then refuses new requests."""
 
     def __init__(self, config: uvicorn.Config, queue: Queue) -> None:
         super().__init__(config)
         self._queue = queue
+        self._end = 0.0
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._queue.stop()
+        self._queue.is_leaving = True
+        if not self._queue.limits.shutdown_delay:
+            self._queue.stop()
         super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Return whether the server stops now."""
+        if not await super().on_tick(counter):
+            return False
+        self._end = self._end or time.monotonic() + self._queue.limits.shutdown_delay
+        return self.force_exit or time.monotonic() >= self._end
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop; after a second Ctrl-C uvicorn leaves the application running, and prints a traceback of it."""
+        self._queue.stop()
         await super().shutdown(sockets)
         if self.force_exit:
             await self.lifespan.shutdown()
@@ -155,18 +174,44 @@ def _close_on_error(bound: socket.socket, address: str) -> Iterator[None]:
         raise RunError(what, remedy="Give another `port` or `host`") from error
 
 
-def read_api_key(file: Path) -> str:
-    """Read the API key, the first line of a file."""
+class KeyFile:
+    """The API keys in a file, one a line, which is read again when it changes."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._state, self._keys = self._stat(), _read_keys(file)
+
+    def __call__(self) -> frozenset[str]:
+        """Return the keys; while the file cannot be read, those of before."""
+        if (state := self._stat()) != self._state:
+            self._state = state
+            try:
+                self._keys = _read_keys(self._file)
+            except InputError as error:
+                logging.getLogger(__name__).warning("the keys stay as they were: %s", error)
+        return self._keys
+
+    def _stat(self) -> tuple[int, ...]:
+        with suppress(OSError):
+            status = self._file.stat()
+            return status.st_mtime_ns, status.st_ino, status.st_size
+        return ()
+
+
+def _read_keys(file: Path) -> frozenset[str]:
     shortest, longest = _KEY_CHARACTERS
     try:
         with file.open(encoding="latin-1") as stream:
-            key = stream.readline(2 * longest).strip()
+            keys = [line.strip() for line in stream.read(_KEY_FILE_CHARACTERS).rstrip().splitlines()] or [""]
     except OSError as error:
         raise InputError(error.strerror or str(error), where=file) from error
-    if not (shortest <= len(key) <= longest and key.isascii() and key.isprintable()):
-        what = f"its first line has not {shortest} to {longest:,} printable ASCII characters"
-        raise InputError(what, where=file, remedy="Make a key with: openssl rand -hex 32")
-    return key
+    for number, key in enumerate(keys, 1):
+        if not re.fullmatch(f"[!-~]{{{shortest},{longest}}}", key):
+            what = (
+                f"line {number} has not {shortest} to {longest:,} printable ASCII characters without a space"
+            )
+            raise InputError(what, where=file, remedy="Make a key with: openssl rand -hex 32")
+    return frozenset(keys)
 
 
 def check_evaluation(file: Path) -> Path:
