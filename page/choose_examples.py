@@ -17,13 +17,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 import cloze
-from cloze.explorer.encoder_internals import attention_map, heads_off, trace_masked_lm, trace_token
-from cloze.inference.fill_mask import Candidate, MaskedSequence
-from cloze.tasks.arrays import softmax
+from cloze.explorer.encoder_internals import trace_masked_lm, trace_token
+from cloze.inference.fill_mask import Candidate
 from cloze.tokenization.sentences import split_sentences
 
 MODEL = "cloze-mini"
@@ -161,121 +157,6 @@ def choose_layers(sentences: list[Sentence]) -> Iterator[dict[str, Any]]:
         yield describe(name, chosen, f"{caption} {caveat}")
 
 
-@dataclass(frozen=True)
-class DecisiveWord:
-    """A word beside the blank of a sentence without which the model is less sure, and what each head does with it.
-
-    Shapes: L layers, N heads.
-    """
-
-    text: str
-    answer: str
-    token: str
-    distance: int
-    """From the blank, in tokens."""
-    ratio: float
-    """The probability of the answer with this word masked, too, divided by that with it."""
-    chance: float
-    """That a head which chooses among the words by lot looks at this one."""
-    weights: npt.NDArray[np.floating]
-    """From the blank to this word, [L, N]."""
-    is_largest: npt.NDArray[np.bool_]
-    """Whether it is the largest to a word, [L, N]."""
-
-
-def find_decisive_word(fill_mask: cloze.FillMask, text: str, answer: str) -> DecisiveWord:
-    """Mask each other token of a sentence in turn, and return the one whose absence costs most."""
-    tokenizer = fill_mask.tokenizer
-    (whole,) = fill_mask.mask(text)
-    (blank,), ids = whole.positions, list(whole.ids)
-    places = [place for place in range(1, len(ids) - 1) if place != blank]
-    without = [
-        MaskedSequence([*ids[:place], tokenizer.mask_id, *ids[place + 1 :]], [blank]) for place in places
-    ]
-    answer_id = tokenizer.tokens.index(answer)
-    probabilities = dict(fill_mask.logits([whole, *without]))
-    whole_probability, *rest = (softmax(probabilities[i])[0, answer_id] for i in range(len(without) + 1))
-    lowest = int(np.argmin(rest))
-    layers = attention_map(fill_mask.encoder, tokenizer, text).layers
-    weights_LNT = np.stack([layer.weights[:, blank].numpy() for layer in layers])
-    return DecisiveWord(
-        text,
-        answer,
-        tokenizer.tokens[ids[places[lowest]]],
-        abs(places[lowest] - blank),
-        float(rest[lowest] / whole_probability),
-        1 / len(places),
-        weights_LNT[..., places[lowest]],
-        weights_LNT[..., places].argmax(-1) == lowest,
-    )
-
-
-def halved_without_heads(fill_mask: cloze.FillMask, words: list[DecisiveWord]) -> npt.NDArray[np.bool_]:
-    """Return for each head and sentence, [L, N, S], whether the answer has half the probability with the head off."""
-    config = fill_mask.encoder.config
-    ids = [fill_mask.tokenizer.tokens.index(word.answer) for word in words]
-
-    def probabilities() -> npt.NDArray[np.floating]:
-        rows = (fill_mask.probabilities(word.text)[0] for word in words)
-        return np.array([row[token_id] for row, token_id in zip(rows, ids, strict=True)])
-
-    with_all = probabilities()
-    is_halved = np.zeros((config.num_hidden_layers, config.num_attention_heads, len(words)), np.bool_)
-    for head in np.ndindex(is_halved.shape[:2]):
-        with heads_off(fill_mask.encoder, [head]):
-            is_halved[head] = probabilities() < with_all / 2
-    return is_halved
-
-
-def choose_tour(
-    fill_mask: cloze.FillMask, right: list[tuple[str, str]], pairs: list[tuple[str, str, int]], other: str
-) -> dict[str, Any]:
-    """Return the sentence of the tour, and the head that looks at the word which decides.
-
-    Of the sentences that the model is right about, those count in which a word that is not beside the blank at least
-    halves the probability of the answer. The head is the one whose largest weight is on that word, and which halves
-    the probability itself when it is off, in most of them; the sentence is the one where that weight is largest.
-    """
-    found = [find_decisive_word(fill_mask, text, answer) for text, answer in right]
-    words = [word for word in found if word.ratio < 0.5 and word.distance > 1]
-    is_largest = np.stack([word.is_largest for word in words], -1)
-    does_both = is_largest & halved_without_heads(fill_mask, words)
-    counts = does_both.sum(-1)
-    layer, head = map(int, np.unravel_index(counts.argmax(), counts.shape))
-    print(
-        f"sentences {len(words)}, largest weight\n{is_largest.sum(-1)}\nand halves the probability\n{counts}"
-    )
-    follower = {" ".join(first.split()).lower(): (first, second) for first, second, _ in pairs}
-    plain = [
-        word
-        for word, is_one in zip(words, does_both[layer, head], strict=True)
-        if is_one and is_plain(word.text) and word.text.replace(MASK, word.answer).lower() in follower
-    ]
-    chosen = max(plain, key=lambda word: word.weights[layer, head])
-    first, second = follower[chosen.text.replace(MASK, chosen.answer).lower()]
-    looks = is_largest.sum(-1)
-    others = np.delete(looks.ravel(), layer * looks.shape[1] + head)
-    caption = (
-        f"In {len(words)} held-out sentences that the model completes rightly, masking one more word, not beside the "
-        "mask, more than halves the probability. This head has its largest weight on that word in "
-        f"{looks[layer, head]} of them, other heads in {others.min()} to {others.max()}; by chance it would be "
-        f"{sum(word.chance for word in words):.0f}. Switching the head off more than halves the probability in "
-        f"{counts[layer, head]} of the {looks[layer, head]}."
-    )
-    return {
-        "text": chosen.text,
-        "answer": chosen.answer,
-        "whole": first,
-        "follower": second,
-        "other": other,
-        "token": chosen.token,
-        "layer": layer,
-        "head": head,
-        "caption": caption,
-        "source": SOURCE,
-    }
-
-
 def describe(name: str, sentence: Sentence, caption: str) -> dict[str, Any]:
     """Return an example as the page reads it."""
     example = {"name": name, "text": sentence.text, "answer": sentence.answer, "caption": caption}
@@ -307,11 +188,10 @@ def main(path: Path, articles: Path) -> None:
     """Write the examples."""
     rows = read(path)
     fill_mask = cloze.FillMask.load(MODEL)
-    sentences, right = [], []
+    sentences, num_right = [], 0
     for text, answer in rows:
         [[both]] = fill_mask(text, top_k=1)
-        if both.token == answer:
-            right.append((text, answer))
+        num_right += both.token == answer
         if not is_plain(text):
             continue
         left = fill_mask(masked_on_the_right(text), top_k=1)[0][0]
@@ -321,13 +201,11 @@ def main(path: Path, articles: Path) -> None:
         sentences.append(Sentence(text, answer, both, left, layers))
     manifest = json.loads((Path(cloze.__file__).parent / "pretrained" / MODEL / "manifest.json").read_text())
     pairs = list(followers(rows, articles))
-    next_sentence = list(choose_pairs(pairs))
     examples = {
         "model": {"name": MODEL, "sha256": manifest["files"]["model.safetensors"]["sha256"]},
-        "fill": list(choose_fill(sentences, len(right) / len(rows))),
+        "fill": list(choose_fill(sentences, num_right / len(rows))),
         "layers": list(choose_layers(sentences)),
-        "next_sentence": next_sentence,
-        "tour": choose_tour(fill_mask, right, pairs, next_sentence[-1]["b"]),
+        "next_sentence": list(choose_pairs(pairs)),
     }
     OUTPUT.write_text(json.dumps(examples, indent=2, ensure_ascii=False) + "\n", "utf-8")
 

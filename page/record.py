@@ -19,17 +19,8 @@ from playwright.sync_api import Page, sync_playwright
 STATIC = Path(__file__).with_name("static")
 LARGE = ("layers", "inside")
 """Views with large answers: only their first example is recorded."""
-TOUR = json.loads(Path(__file__).with_name("src").joinpath("examples.json").read_text("utf-8"))["tour"]
-SETTINGS = {
-    "fill": ("?left=1",),
-    "tour": (
-        *(f"?step=2&seed={seed}" for seed in range(1, 5)),
-        "?step=3",
-        f"?step=3&off={TOUR['layer'] + 1}.{TOUR['head'] + 1}",
-        "?step=5",
-    ),
-}
-"""Addresses of a view with settings that its texts ask for. Step 4 of the tour is recorded for the view Layers."""
+SETTINGS = {"fill": ("?left=1",)}
+"""Addresses of a view with settings that its texts ask for."""
 
 
 def record(page: Page, address: str, view: str) -> list[dict[str, Any]]:
@@ -70,6 +61,7 @@ def main(address: str, chosen: list[str]) -> None:
         tabs = page.get_by_role("tab")
         tabs.first.wait_for()
         views = [tab.get_attribute("id").removeprefix("tab-") for tab in tabs.all()]
+        views.remove("lesson")  # which is about the served models alone
         page.close()
         for view in chosen or views:
             page = browser.new_page()

@@ -1,15 +1,17 @@
 /**
- * The address of a view, as in #fill?text=…: its values are in the fragment, which browsers do not send to servers.
+ * The address of a view, as in #fill?text=… or #lesson=3&step=2: its values are in the fragment, which browsers do not send to servers.
  *
- * All views share the sentence, the second sentence and the model that was chosen last.
+ * All views but the lessons share the sentence, the second sentence and the model that was chosen last.
  */
 
+import { createContext } from "preact";
 import { useContext, useEffect, useReducer } from "preact/hooks";
 import { RecordedAnswers } from "./parts/recorded";
 
 type Values = Record<string, string>;
 
 const WRITE_AFTER_MS = 200;
+const LESSON = "lesson";
 const SENTENCE = ["text", "pair"];
 const OF_THE_SENTENCE = ["hide", "token", "at", "from", "to", "start", "masked"]; // words and tokens by their numbers
 const remembered = new Map<string, Values>();
@@ -20,7 +22,7 @@ let place = read();
 let timer = 0;
 
 function read(): { view: string; values: Values } {
-  const hash = location.hash.slice(1);
+  const hash = location.hash.slice(1).replace(/^lesson=/, `${LESSON}?$&`);
   const query = hash.indexOf("?");
   const view = query < 0 ? hash : hash.slice(0, query);
   const values = query < 0 ? {} : Object.fromEntries(new URLSearchParams(hash.slice(query + 1)));
@@ -31,7 +33,7 @@ function read(): { view: string; values: Values } {
 function keep(view: string, values: Values): void {
   remembered.set(view, values);
   if (values.model) model = { model: values.model };
-  sentence = Object.fromEntries(SENTENCE.filter((key) => values[key]?.trim()).map((key) => [key, values[key]]));
+  if (view !== LESSON) sentence = Object.fromEntries(SENTENCE.filter((key) => values[key]?.trim()).map((key) => [key, values[key]]));
 }
 
 function write(how: "pushState" | "replaceState"): void {
@@ -44,13 +46,13 @@ function write(how: "pushState" | "replaceState"): void {
 /** The fragment of a view with the values that it had last, and the sentence of the view that is open. */
 export function addressOf(view: string, changes: Values = {}): string {
   let values = remembered.get(view) ?? {};
-  if (view !== place.view && sentence.text !== undefined) {
+  if (view !== place.view && view !== LESSON && sentence.text !== undefined) {
     const isOther = sentence.text !== values.text;
     const isKept = (key: string) => !(SENTENCE.includes(key) || (isOther && OF_THE_SENTENCE.includes(key)));
     values = { ...sentence, ...Object.fromEntries(Object.entries(values).filter(([key]) => isKept(key))) };
   }
   const query = new URLSearchParams({ ...values, ...(view === place.view ? {} : model), ...changes }).toString();
-  return `#${view}${query ? `?${query}` : ""}`;
+  return `#${view}${query ? `?${query}` : ""}`.replace(`${LESSON}?lesson=`, "lesson=");
 }
 
 /** Write the last changes into the address now, before the view changes. */
@@ -116,10 +118,15 @@ export function usePlace(): { view: string; values: Values } {
 
 export type Kept = readonly [string, (value: string, isStep?: boolean) => void];
 
+/** Initial values of a view within a lesson; null outside. */
+export const Preset = createContext<Values | null>(null);
+
 /** A value of the view that its address keeps where it differs from the initial one. */
 export function useKept(key: string, initial: string): Kept {
   const { values } = usePlace();
-  return [values[key] ?? initial, (value, isStep) => setValues({ [key]: value === initial ? undefined : value }, isStep)];
+  const preset = useContext(Preset)?.[key];
+  const start = values.text !== undefined && OF_THE_SENTENCE.includes(key) ? initial : (preset ?? initial);
+  return [values[key] ?? start, (value, isStep) => setValues({ [key]: value === start ? undefined : value }, isStep)];
 }
 
 /** The sentence that all views share. */
@@ -136,7 +143,7 @@ export function useSecondSentence(initial = ""): Kept {
 
 /** The values of the view; without those of a sentence for which no answer is recorded. */
 function useSentences(): Values {
-  const { values } = usePlace();
+  const values = { ...useContext(Preset), ...usePlace().values };
   const recorded = useContext(RecordedAnswers);
   return recorded && !recorded.texts.has(values.text) ? {} : values;
 }

@@ -15,8 +15,9 @@ import { pairsView } from "./views/pairs";
 import { predictView } from "./views/predict";
 import { whyView } from "./views/why";
 
-/** The tabs in order: first the answers of models, then how they compute them. */
+/** The tabs in order: lessons, the answers of models, and how they compute them. */
 const VIEWS: View[] = [
+  { id: "lesson", title: "Lessons", Body: lazy(() => import("./views/lessons").then(({ Lessons }) => () => <Lessons views={VIEWS} />)) },
   fillView,
   predictView,
   whyView,
@@ -26,7 +27,6 @@ const VIEWS: View[] = [
   pairsView,
   { id: "layers", title: "Layers", needs: "encode", Body: lazy(() => import("./views/layers").then(({ LayersView }) => LayersView)) },
   { id: "inside", title: "Inside", needs: "encode", Body: lazy(() => import("./views/inside").then(({ InsideView }) => InsideView)) },
-  { id: "tour", title: "Tour", needs: "encode", Body: lazy(() => import("./views/tour").then(({ TourView }) => TourView)) },
 ];
 
 function App() {
@@ -67,6 +67,7 @@ function App() {
         <div class="brand">
           <p class="wordmark" aria-hidden="true">cl<span class="blank">oz</span>e</p>
           <h1>See BERT think</h1>
+          <a href="#lesson=1" onClick={writeAddress}>Learn how in eight lessons</a>
         </div>
         <ThemeSwitch />
       </header>
@@ -104,8 +105,8 @@ function App() {
 
 /** The first view that the first model can answer, else one that another model can. */
 function firstView(models: Model[]): View {
-  const answered = models.flatMap(({ abilities }) => VIEWS.filter(({ needs }) => abilities.has(needs)));
-  return answered[0] ?? VIEWS[0];
+  const answered = models.flatMap(({ abilities }) => VIEWS.filter(({ needs }) => needs && abilities.has(needs)));
+  return answered[0] ?? fillView;
 }
 
 function ThemeSwitch() {

@@ -1,9 +1,12 @@
 """The data that stand in for those of the pages, and the commands that are shortened or not run."""
 
+from pathlib import Path
+
 from running import Page
 from samples import NANO, NANO_TASK
 
 INSTALLS = "installs software"
+LESSON = Path(__file__).resolve().parents[2] / "docs" / "guides" / "lesson.json"
 SERVES = "serves until it is stopped; tests/serving/test_serve_command.py stops one"
 MEASURED = "many processes; research/tests/benchmarks runs a small one"
 ASKS_THE_HUB = "asks the Hub; tests/test_hub.py and tests/test_hub_datasets.py have a local one"
@@ -228,13 +231,14 @@ PAGES = {
     "docs/guides/explorer.md": Page(
         inputs="RUN=run CLASSIFIER=reviews OLDER=reviews more-reviews.tsv=reviews.tsv",
         replaced={
-            f"cloze serve {models}": (
-                f"cloze serve {models} --port 0 2> told & "
+            f"cloze serve {shown}": (
+                f"cloze serve {run or shown} --port 0 2> told & "
                 f"until grep -q 'serving {names}' told; do kill -0 $!; sleep 0.1; done; kill $!; wait $!"
             )
-            for models, names in (
-                ("-m mini=RUN -m reviews=CLASSIFIER", "mini, reviews"),
-                ("-m reviews=CLASSIFIER -m before=OLDER --evaluation answers.jsonl", "reviews, before"),
+            for shown, run, names in (
+                ("-m mini=RUN -m reviews=CLASSIFIER", "", "mini, reviews"),
+                ("--lesson lesson.json", f"--lesson {LESSON}", "cloze-mini"),
+                ("-m reviews=CLASSIFIER -m before=OLDER --evaluation answers.jsonl", "", "reviews, before"),
             )
         },
     ),

@@ -1,4 +1,4 @@
-"""The numbers shown of an encoder equal what it, transformers and masking in pre-training compute."""
+"""The numbers shown of an encoder equal what it and transformers compute."""
 
 import copy
 import math
@@ -10,8 +10,6 @@ import torch
 from torch import nn
 
 from cloze.data.batch import collate
-from cloze.data.hashing import mix
-from cloze.data.instances.masking import MaskingConfig, mask_tokens
 from cloze.errors import InputError
 from cloze.explorer.encoder_internals import (
     attention_map,
@@ -21,7 +19,6 @@ from cloze.explorer.encoder_internals import (
     trace_masked_lm,
     trace_token,
 )
-from cloze.explorer.text_window import text_window, view_masking
 from cloze.explorer.word_in_context import WordInContext, word_in_context
 from cloze.inference.pretrained_heads import FillMask
 from cloze.models.batch import to_device
@@ -272,31 +269,3 @@ def test_every_encoder_computes_without_heads(name: str) -> None:
 def test_a_head_out_of_range_is_refused(model: BertModel, head: tuple[int, int], what: str) -> None:
     with pytest.raises(InputError, match=f"heads: {what}"), heads_off(model, {(0, 0), head}):
         pass
-
-
-TEXTS = ("the river banks. the money.", "the bank, the river. money.")
-
-
-def test_the_shown_numbers_explain_what_pre_training_draws() -> None:
-    window = text_window(TOKENIZER, *TEXTS, max_tokens=99)
-    encoding = TOKENIZER.encode(*TEXTS)
-    kinds = []
-    for seed in range(300):
-        shown = view_masking(TOKENIZER, window, seed=seed)
-        ids, bounds = np.array(encoding.input_ids), np.array([0, len(encoding)], np.int32)
-        is_text = np.array([token not in SPECIAL or token == "[UNK]" for token in encoding.tokens])
-        rest = {"max_predictions_per_seq": None, "is_continuation": TOKENIZER.is_continuation, "mask_id": 4}
-        masked, positions, _ = mask_tokens(ids, bounds, is_text, mix([seed]), MaskingConfig(), **rest)
-        assert shown["masked"] == [TOKENIZER.tokens[token_id] for token_id in masked]
-        assert shown["positions"] == positions.tolist()
-        assert len(positions) == round(0.15 * len(encoding)) == 3
-        text = [place for place, is_one in enumerate(is_text) if is_one]
-        assert sorted(sorted(text, key=shown["select"].__getitem__)[:3]) == shown["positions"]
-        for place, draw, kind in zip(positions, shown["replace"], shown["kinds"], strict=True):
-            expected = "mask" if draw < 0.8 else "random" if draw < 0.9 else "keep"
-            assert kind == expected
-            assert kind != "mask" or shown["masked"][place] == "[MASK]"
-            assert kind != "keep" or shown["masked"][place] == encoding.tokens[place]
-            kinds.append(kind)
-    shares = [kinds.count(kind) / len(kinds) for kind in ("mask", "random", "keep")]
-    np.testing.assert_allclose(shares, [0.8, 0.1, 0.1], atol=0.03)

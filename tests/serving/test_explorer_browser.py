@@ -27,11 +27,7 @@ from explorer_models import BLAME_OR_PRAISE, CONFIG, PIECES, make_classifier, ma
 
 import cloze
 from cloze.api.evaluation import EvaluationResult
-from cloze.explorer.encoder_internals import (
-    attention_map,
-    input_embeddings,
-)
-from cloze.explorer.text_window import text_window, view_masking
+from cloze.explorer.encoder_internals import attention_map
 from cloze.inference.explain import explain
 from cloze.inference.predictor import Predictor
 from cloze.metrics.breakdown import class_breakdown
@@ -72,7 +68,7 @@ SHOWS = {
     "why": "table.bars",
     "predict": "table.bars",
     "errors": ".answers tbody tr",
-    "tour": "table.input td",
+    "lesson": ".question",
 }
 """An element that a view has once its example is answered."""
 SHIFT = """window.shift = 0;
@@ -189,6 +185,10 @@ def visit(browser: Any, address: str, **screen: Any) -> Iterator[Visit]:
     context.close()
 
 
+def tab_of(view: str) -> str:
+    return "Lessons" if view == "lesson" else view.capitalize()
+
+
 def expect_equal(read: Callable[[], Any], expected: Any) -> None:
     """Wait until the page shows what is expected: answers may still arrive."""
     deadline = time.monotonic() + 20
@@ -226,14 +226,14 @@ def opened(visited: Visit) -> Iterator[Visit]:
 @pytest.mark.parametrize("screen", SCREENS)
 def test_every_view_is_legible(browser: Any, address: str, screen: str) -> None:
     # no request gave the table of errors; Pairs has three parts, Inside the answers without some heads
-    menus = {**dict.fromkeys(SHOWS, 1), "errors": 0, "pairs": 3, "inside": 2}
+    menus = {**dict.fromkeys(SHOWS, 1), "errors": 0, "pairs": 3, "inside": 2, "lesson": 0}
     with visit(browser, address, **SCREENS[screen]) as visited:
         visited.page.add_init_script(SHIFT)
         for view in SHOWS:
             visited.page.goto("about:blank")  # the next address is loaded
             page = visited.open(view)
             assert page.evaluate("window.shift") < 0.1, view
-            expect(page.get_by_role("tab", selected=True)).to_have_text(view.capitalize())
+            expect(page.get_by_role("tab", selected=True)).to_have_text(tab_of(view))
             assert page.evaluate(BEYOND) <= 0, f"{view} is wider than the screen"
             expect(page.get_by_role("button", name="Copy as")).to_have_count(menus[view])
             if view in ("layers", "inside", "pairs", "answers"):
@@ -451,62 +451,6 @@ def test_answers_without_heads_are_those_of_python(opened: Visit, paths: dict[st
     )
     page.get_by_label("Model for: Inside the encoder").select_option("tagger")
     expect(card).to_have_count(0)
-
-
-def test_the_tour_goes_on_and_back_by_keyboard(opened: Visit) -> None:
-    page = opened.open("tour")
-    steps = page.get_by_role("group", name="Steps of the tour")
-    titles = ["Tokens and embeddings", "Masking", "Attention", "Layers", "Next sentence"]
-    for number, title in enumerate(titles, 1):
-        expect(page.get_by_role("heading", level=2)).to_have_text(f"{number}. {title}")
-        expect(page).to_have_url(re.compile(f"step={number}$" if number > 1 else "#tour$"))
-        steps.get_by_role("button", name="Next", exact=True).press("Enter")
-    expect(page.get_by_role("heading", level=2)).to_have_text("5. Next sentence")
-    expect(steps.get_by_role("button", name="Next", exact=True)).to_have_attribute("aria-disabled", "true")
-    steps.get_by_role("button", name="Back").press(" ")
-    expect(page.get_by_role("heading", level=2)).to_have_text("4. Layers")
-    page.go_back()
-    expect(page.get_by_role("heading", level=2)).to_have_text("5. Next sentence")
-    steps.get_by_role("button", name="2 Masking").click()
-    page.get_by_role("button", name="Step 3: Attention").press("Enter")
-    expect(page.get_by_role("heading", level=2)).to_have_text("3. Attention")
-    expect(steps.get_by_role("button", name="3 Attention")).to_be_focused()
-
-
-def test_the_embeddings_and_masks_of_the_tour_are_those_of_python(
-    opened: Visit, paths: dict[str, Path]
-) -> None:
-    tour, page = EXAMPLES["tour"], opened.open("tour")
-    model = cloze.FillMask.load(paths["pretrained"])
-    encoding = model.tokenizer.encode(tour["whole"], tour["follower"])
-    embeddings = input_embeddings(model.encoder, encoding)
-    rows = page.locator("table.input tbody tr")
-    for number, name in enumerate(("word", "segment", "position", "normalized"), 1):
-        shown = rows.nth(number).locator("small").all_text_contents()
-        assert shown == [f"{length:.2f}" for length in embeddings[name].norm(dim=-1).tolist()], name
-    page.goto(f"{opened.address}/#tour?step=2&seed=11")
-    for seed in (11, 12):
-        expect(page.get_by_text(f"Seed {seed}")).to_be_visible()
-        expect(page.locator("[aria-busy]")).to_have_count(0)
-        window = text_window(model.tokenizer, tour["whole"], tour["follower"], max_tokens=256)
-        draws = view_masking(model.tokenizer, window, seed=seed)
-        places = draws["positions"]
-        originals = [token if place in places else "\u2007" for place, token in enumerate(draws["tokens"])]
-        pieces = [f"{now}{then}" for now, then in zip(draws["masked"], originals, strict=True)]
-        expect_equal(page.locator(".piece").all_text_contents, pieces)
-        table = page.locator(".draws tbody tr").all()
-        kinds = {"mask": "[MASK]", "random": "random token", "keep": "stays"}
-        assert [row.locator("th, td").all_text_contents() for row in table] == [
-            [
-                draws["tokens"][place],
-                f"{draws['select'][place]:.3f}",
-                f"{draw:.3f}",
-                kinds[kind],
-                draws["masked"][place],
-            ]
-            for place, draw, kind in zip(places, draws["replace"], draws["kinds"], strict=True)
-        ]
-        page.get_by_role("button", name="Roll again").click()
 
 
 def test_a_hundred_tokens_are_legible_in_a_window(opened: Visit) -> None:
@@ -771,19 +715,20 @@ def test_the_page_is_usable_by_keyboard(browser: Any, address: str) -> None:
         page.keyboard.press("Tab")
         expect(page.locator(".skip")).to_be_focused()
         page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Learn how")).to_be_focused()
+        page.keyboard.press("Tab")
         expect(page.get_by_role("button", name="Dark")).to_be_focused()
         page.keyboard.press("Enter")
         assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
         page.keyboard.press("Tab")
         expect(page.get_by_role("tab", name="Fill")).to_be_focused()
         page.keyboard.press("ArrowLeft")
-        expect(page.get_by_role("tab", name="Tour")).to_be_focused()
-        expect(page).to_have_url(re.compile("#tour$"))
-        page.keyboard.press("Home")
-        page.keyboard.press("ArrowRight")
-        expect(page).to_have_title("Predict · cloze")
+        expect(page.get_by_role("tab", name="Lessons")).to_be_focused()
+        expect(page).to_have_url(re.compile("#lesson$"))
+        page.keyboard.press("End")
+        expect(page).to_have_title("Inside · cloze")
         page.go_back()
-        expect(page).to_have_title("Fill · cloze")
+        expect(page).to_have_title("Lessons · cloze")
         page.reload()
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
@@ -831,10 +776,10 @@ def test_a_sentence_goes_along_to_every_view(opened: Visit) -> None:
     page.get_by_label("Your own sentence").fill(text)
     page.get_by_role("button", name="man").click()
     for view in [*SHOWS, "fill"]:
-        page.get_by_role("tab", name=view.capitalize()).click()
+        page.get_by_role("tab", name=tab_of(view)).click()
         page.locator(SHOWS[view]).first.wait_for()
-        if view in ("errors", "tour"):
-            continue  # with the texts of a file, or of the tour
+        if view in ("errors", "lesson"):
+            continue  # with the texts of a file
         label = {"fill": "Your own sentence", "pairs": "Sentence A", "layers": "Text; [MASK] hides a word"}
         expect(page.get_by_label(label.get(view, "Text"), exact=True)).to_have_value(text)
         expect(page).to_have_url(re.compile(rf"#{view}\?text=The\+man"))
@@ -922,7 +867,7 @@ def test_probabilities_are_those_of_python_also_after_a_break(opened: Visit, pat
 def test_views_without_a_model_show_recorded_examples(opened: Visit) -> None:
     page, missing = opened.page, opened.page.locator(".missing").first
     page.route("**/info", lambda route: route.fulfill(json={"models": []}))
-    for view in SHOWS.keys() - {"errors"}:  # whose file needs no model
+    for view in SHOWS.keys() - {"errors", "lesson"}:  # a file needs no model
         page.goto("about:blank")
         opened.open(view)
         expect(missing).to_contain_text("Recorded example, with cloze-mini")
@@ -933,14 +878,6 @@ def test_views_without_a_model_show_recorded_examples(opened: Visit) -> None:
             example.click()
             expect(page.locator(".error, [aria-busy]")).to_have_count(0)
             page.locator(SHOWS[view]).first.wait_for()
-    for step, shown in ((5, "table.bars >> nth=1"), (4, ".lens .final"), (3, ".ablation table.bars")):
-        page.goto(f"{opened.address}/#tour?step={step}")
-        page.locator(shown).first.wait_for()
-        expect(missing).to_contain_text("Recorded example, with cloze-mini")
-    tour = EXAMPLES["tour"]
-    page.get_by_role("button", name=f"Head {tour['head'] + 1} of layer {tour['layer'] + 1} off").click()
-    expect(page.locator(".remark")).to_contain_text(f"changes from “{tour['answer']}”")
-    expect(page.locator(".error")).to_have_count(0)
 
 
 def test_a_recorded_example_stays_whatever_the_sentence(opened: Visit) -> None:
@@ -1481,6 +1418,9 @@ def small_targets(page: Any, view: str) -> Any:
     if view == "errors":
         page.locator(".answers .text").first.click()
         page.locator(".reason .answer").wait_for()
+    elif view == "lesson":
+        page.locator(".choices .chip").first.click()
+        page.locator(".reveal").wait_for()
     else:
         page.get_by_role("button", name="Copy as").first.click()
     if view == "layers":

@@ -20,7 +20,7 @@ BUILT = [
     *(REPORTS / name for name in ("attention.js", "audit.js", "explanations.js", "report.js", "page.css")),
 ]
 MAX_BYTES = 300_000
-MAX_FIRST_BYTES = 60_000
+MAX_FIRST_BYTES = 40_000
 
 
 def source_digest() -> str:

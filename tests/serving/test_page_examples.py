@@ -2,7 +2,6 @@
 
 import base64
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from clients import client_of
 
 import cloze
-from cloze.explorer.encoder_internals import attention_map, heads_off, trace_masked_lm, trace_token
+from cloze.explorer.encoder_internals import trace_masked_lm, trace_token
 from cloze.explorer.word_in_context import word_in_context
 from cloze.serving.served_model import ServedModel
 
@@ -77,13 +76,13 @@ def test_the_examples_were_chosen_with_the_bundled_model() -> None:
 
 def test_the_sentences_are_of_held_out_articles() -> None:
     record = (REPOSITORY / "records" / "2026-11-21-sentences" / "sentences.tsv").read_text("utf-8")
-    for example in [*EXAMPLES["fill"], *EXAMPLES["layers"], EXAMPLES["tour"]]:
+    for example in [*EXAMPLES["fill"], *EXAMPLES["layers"]]:
         assert f"{example['text']}\t{example['answer']}\n" in record
         assert "CC BY-SA 3.0" in example["source"]
 
 
 def test_the_bundled_model_is_right_about_each(served: ServedModel) -> None:
-    fill_mask, follows, tour = served.fill_mask, served.next_sentence, EXAMPLES["tour"]
+    fill_mask, follows = served.fill_mask, served.next_sentence
     for example in EXAMPLES["fill"]:
         [[first]] = fill_mask(example["text"], top_k=1)
         assert first.token == example["answer"]
@@ -95,26 +94,6 @@ def test_the_bundled_model_is_right_about_each(served: ServedModel) -> None:
         assert example["name"] != "At the last layer" or last not in earlier
     for example in EXAMPLES["next_sentence"]:
         assert follows(example["a"], example["b"]).is_next == example["follows"]
-    assert follows(tour["whole"], tour["follower"]).is_next
-    assert not follows(tour["whole"], tour["other"]).is_next
-    assert tour["whole"].lower() == tour["text"].lower().replace("[mask]", tour["answer"])
-
-
-def test_the_head_of_the_tour_looks_at_the_word_that_decides(served: ServedModel) -> None:
-    tour, fill_mask = EXAMPLES["tour"], served.fill_mask
-    text, head = tour["text"], (tour["layer"], tour["head"])
-    [[first]] = fill_mask(text, top_k=1)
-    assert first.token == tour["answer"]
-    attention = attention_map(fill_mask.encoder, fill_mask.tokenizer, text)
-    blank, decisive = map(attention.tokens.index, ("[MASK]", tour["token"]))
-    weights = attention.layers[head[0]].weights[head[1], blank]
-    assert int(weights.argmax()) == decisive
-    answer = fill_mask.tokenizer.tokens.index(tour["answer"])
-    written = re.search(tour["token"], text, re.IGNORECASE)
-    without = f"{text[: written.start()]}[MASK]{text[written.end() :]}"
-    assert fill_mask.probabilities(without)[0, answer] < first.probability / 2
-    with heads_off(fill_mask.encoder, [head]):
-        assert fill_mask.probabilities(text)[0, answer] < first.probability / 2
 
 
 def test_the_meanings_of_bank_separate(served: ServedModel) -> None:

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useContext, useId } from "preact/hooks";
-import type { Kept } from "../address";
+import { type Kept, Preset } from "../address";
 import chosen from "../examples.json";
 import { textsOf } from "../texts";
 import { noteTyping } from "../typing";
@@ -26,9 +26,10 @@ export function TextField({ label, kept: [value, set], rows = 1 }: { label: stri
   );
 }
 
-/** Buttons that choose an example; without a model only those with recorded answers. */
+/** Buttons that choose an example, outside of lessons; without a model only those with recorded answers. */
 export function Examples<T>({ all, choose }: { all: readonly (readonly [string, T])[]; choose: (example: T) => void }) {
   const recorded = useContext(RecordedAnswers);
+  if (useContext(Preset)) return null;
   const shown = recorded ? all.filter(([, example]) => textsOf(example).some((text) => recorded.texts.has(text))) : all;
   return (
     <p class="examples" role="group" aria-label="Examples">
@@ -40,9 +41,9 @@ export function Examples<T>({ all, choose }: { all: readonly (readonly [string, 
   );
 }
 
-/** The caption of an example, with its source and the model it was measured on; nothing for other texts. */
+/** The caption of an example, with its source and the model it was measured on; nothing for other texts and in lessons. */
 export function Caption({ of }: { of?: { caption: string; source: string } }) {
-  return of ? <p class="note">Measured on {chosen.model.name}: {of.caption} <cite>{of.source}</cite></p> : null;
+  return of && !useContext(Preset) ? <p class="note">Measured on {chosen.model.name}: {of.caption} <cite>{of.source}</cite></p> : null;
 }
 
 /** A switch whose value is "1" or "". */

@@ -3,7 +3,7 @@
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 
-export type Ability = "fill" | "next-sentence" | "embed" | "predict" | "tag" | "answer" | "explain" | "encode";
+export type Ability = "fill" | "next-sentence" | "embed" | "predict" | "tag" | "answer" | "explain" | "encode" | "tokenize";
 export interface Model {
   name: string;
   abilities: Set<Ability>;
@@ -15,6 +15,9 @@ export interface Model {
   maskToken: string;
   /** Whether it was trained for the vectors of sentences. */
   isSentenceEncoder: boolean;
+  layers: number;
+  /** Attention heads of a layer. */
+  heads: number;
 }
 
 /** A token that a model predicts. */
@@ -30,6 +33,15 @@ export function useModel(name: string | undefined): Model | undefined {
 }
 
 /** Convert a model of /info. */
-export function toModel({ name, abilities, reads_pairs, labels, mask_token, is_sentence_encoder }: any): Model {
-  return { name, abilities: new Set(abilities), readsPairs: reads_pairs, labels, maskToken: mask_token ?? "[MASK]", isSentenceEncoder: is_sentence_encoder };
+export function toModel(info: any): Model {
+  return {
+    name: info.name,
+    abilities: new Set(info.abilities),
+    readsPairs: info.reads_pairs,
+    labels: info.labels,
+    maskToken: info.mask_token ?? "[MASK]",
+    isSentenceEncoder: info.is_sentence_encoder,
+    layers: info.num_hidden_layers,
+    heads: info.num_attention_heads,
+  };
 }

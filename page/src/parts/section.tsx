@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, FunctionComponent } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
-import { setValues, useKept, usePlace } from "../address";
+import { Preset, setValues, useKept, usePlace } from "../address";
 import { grouped, within } from "../format";
 import { ask } from "../server";
 import { Skeleton } from "./answer";
@@ -13,8 +13,8 @@ import { Command } from "./share";
 export interface View {
   id: string;
   title: string;
-  /** The page opens on the first view that the first model answers. */
-  needs: Ability;
+  /** The page opens on the first view that the first model answers; never on one without it. */
+  needs?: Ability;
   Body: FunctionComponent;
 }
 
@@ -25,6 +25,7 @@ const MISSING: Record<Ability, readonly [string, string]> = {
   fill: ["No model here fills in words. Serve a pre-trained one:", SERVE],
   "next-sentence": ["No model here predicts the next sentence. Serve one that was pre-trained with pairs:", SERVE],
   embed: ["No model here makes vectors of texts. Serve one:", SERVE],
+  tokenize: ["No model is served here. Serve one:", SERVE],
   encode: ["No model here has an encoder. Serve one:", SERVE],
   predict: CLASSIFIER,
   explain: CLASSIFIER,
@@ -42,7 +43,18 @@ export function Head({ title, children }: { title: string; children?: ComponentC
   );
 }
 
-/** A titled part that a model answers, or recorded answers beside the command that serves one. */
+/** The abilities that no served model has, with the commands that serve one. */
+export function Missing({ needs, children }: { needs: Ability[]; children?: ComponentChildren }) {
+  return (
+    <>
+      {[...new Set(needs.map((ability) => MISSING[ability]))].map(([message, command]) => (
+        <p class="missing">{children}{message} <Command>{command}</Command></p>
+      ))}
+    </>
+  );
+}
+
+/** A titled part that a model answers, or recorded answers beside the command that serves one; within a lesson without title and lead. */
 export function Section(props: {
   title: string;
   /** A description below the title. */
@@ -50,16 +62,18 @@ export function Section(props: {
   needs: Ability;
   /** Of its values in the address, in a view with several parts. */
   name?: string;
-  /** Another view with its recorded answers. */
-  recorded?: string;
   Body: FunctionComponent<{ model: string }>;
 }) {
   const { title, lead, needs, Body } = props;
   const models = useContext(Models).filter(({ abilities }) => abilities.has(needs));
   if (needs === "embed") models.sort((a, b) => Number(b.isSentenceEncoder) - Number(a.isSentenceEncoder));
   const able = models.map(({ name }) => name);
-  const [kept, setModel] = useKept(props.name ? `${props.name}-model` : "model", "");
+  const isInLesson = useContext(Preset) !== null;
+  const [part] = useKept("part", "");
+  const [kept, setModel] = useKept(props.name && !isInLesson ? `${props.name}-model` : "model", "");
   const model = able.includes(kept) ? kept : able[0];
+  if (part && props.name && part !== props.name) return null;
+  if (isInLesson) return <div class="part-body"><Body key={model} model={model} /></div>;
   return (
     <section class="part">
       <Head title={title}>
@@ -75,25 +89,22 @@ export function Section(props: {
       {model ? (
         <div class="part-body"><Body key={model} model={model} /></div>
       ) : (
-        <RecordedPart from={props.recorded} needs={needs} Body={Body} />
+        <RecordedPart needs={needs} Body={Body} />
       )}
     </section>
   );
 }
 
 /** The part with recorded answers, and the command that serves a model. */
-function RecordedPart({ from, needs, Body }: { from?: string; needs: Ability; Body: FunctionComponent<{ model: string }> }) {
-  const { view: here } = usePlace();
-  const view = from ?? here;
-  const [message, command] = MISSING[needs];
+function RecordedPart({ needs, Body }: { needs: Ability; Body: FunctionComponent<{ model: string }> }) {
+  const { view } = usePlace();
   const [recorded, setRecorded] = useState<Recorded | null>();
   useEffect(() => void readRecorded(view, needs).then(setRecorded), [view, needs]);
   return (
     <>
-      <p class="missing">
+      <Missing needs={[needs]}>
         {recorded && <><b>Recorded example</b>, with <span class="model">{recorded.model.name}</span>. </>}
-        {message} <Command>{command}</Command>
-      </p>
+      </Missing>
       {recorded === undefined && <Skeleton />}
       {recorded && (
         <RecordedAnswers.Provider value={recorded}>

@@ -10,6 +10,7 @@ import { linkPath, range } from "../parts/drawing";
 import { Slider, Switch } from "../parts/forms";
 import { Pixels } from "../parts/pixels";
 import { Picture } from "../parts/save";
+import { isMask } from "../texts";
 import { noteTyping } from "../typing";
 import type { Cell } from "./row";
 
@@ -49,19 +50,17 @@ type Between = keyof typeof BETWEEN;
 /** The heads, tokens, map and lines of a text; `children` draws the steps of the chosen weight, if they are shown. */
 export function AttentionExplorer({
   of: attention,
-  initial,
   children,
 }: {
   of: Attention;
-  initial?: Omit<Cell, "to">;
   children: false | ((cell: Cell, choose: (to: number) => void) => ComponentChildren);
 }) {
   const { tokens, segments, layers, heads } = attention;
   const size = tokens.length;
   const numbers = {
-    layer: useKept("layer", String(initial ? initial.layer + 1 : Math.min(2, layers))),
-    head: useKept("head", String(initial ? initial.head + 1 : 1)),
-    from: useKept("from", String(initial ? initial.from + 1 : Math.min(3, size))),
+    layer: useKept("layer", String(Math.min(2, layers))),
+    head: useKept("head", "1"),
+    from: useKept("from", String(tokens.findIndex(isMask) + 1 || Math.min(3, size))),
     to: useKept("to", ""),
   };
   const [average, setAverage] = useKept("heads", ""); // as in 1.2-2.3; empty for one head

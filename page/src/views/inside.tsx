@@ -34,7 +34,7 @@ interface Rows {
   norms: number[];
   first: number[][];
 }
-export interface Embedded {
+interface Embedded {
   tokens: string[];
   /** Places of the tokens that the vocabulary does not know. */
   unknown: number[];
@@ -43,7 +43,7 @@ export interface Embedded {
   token_type_ids: number[];
   embeddings: { word: Rows; segment: Rows; position: Rows; normalized: Rows };
 }
-export interface Found extends Embedded {
+interface Found extends Embedded {
   layers: number;
   heads: number;
   /** float32 [layers, heads, T, T] in base64. */
@@ -54,6 +54,7 @@ function Inside({ model }: { model: string }) {
   const text = useSentence(EXAMPLES[0][1][0]);
   const pair = useSecondSentence(EXAMPLES[0][1][1]);
   const [start] = useKept("start", "");
+  const [part] = useKept("part", "");
   const body = { model, text: text[0], pair: pair[0] || null, start: start === "" ? null : Number(start) };
   const asked = useAnswer<Found>("explore/inside", text[0].trim() ? body : null);
   return (
@@ -67,8 +68,8 @@ function Inside({ model }: { model: string }) {
         {(found, body: Text) => (
           <>
             <WindowBar of={found.window} />
-            <Input found={found} />
-            <Heads found={found} text={body} />
+            {(!part || part === "input") && <Input found={found} />}
+            {part !== "input" && <Heads found={found} text={body} part={part} />}
           </>
         )}
       </Answer>
@@ -77,7 +78,7 @@ function Inside({ model }: { model: string }) {
 }
 
 /** The three embeddings of each token. */
-export function Input({ found: { tokens, input_ids, token_type_ids, embeddings } }: { found: Embedded }) {
+function Input({ found: { tokens, input_ids, token_type_ids, embeddings } }: { found: Embedded }) {
   const largest = useMemo(
     () => largestOf([embeddings.word, embeddings.segment, embeddings.position].flatMap(({ first }) => first.flat())),
     [embeddings],
@@ -127,8 +128,8 @@ export function Input({ found: { tokens, input_ids, token_type_ids, embeddings }
   );
 }
 
-/** The attention of every head, and the answers with heads switched off; `initial` is the cell shown first. */
-export function Heads({ found, text, initial, hasSteps = true }: { found: Found; text: Text; initial?: Omit<Cell, "to">; hasSteps?: boolean }) {
+/** The attention of every head, and the answers with heads switched off; or one of these parts. */
+function Heads({ found, text, part }: { found: Found; text: Text; part: string }) {
   const attention = useMemo(() => {
     const { tokens, unknown, token_type_ids, layers, heads } = found;
     const [size, all] = [tokens.length, floats(found.weights)];
@@ -138,10 +139,12 @@ export function Heads({ found, text, initial, hasSteps = true }: { found: Found;
   }, [found]);
   return (
     <>
-      <AttentionExplorer of={attention} initial={initial}>
-        {hasSteps && ((cell, choose) => <Steps text={text} tokens={found.tokens} cell={cell} choose={choose} />)}
-      </AttentionExplorer>
-      <Ablation attention={attention} text={text} />
+      {part !== "off" && (
+        <AttentionExplorer of={attention}>
+          {!part && ((cell, choose) => <Steps text={text} tokens={found.tokens} cell={cell} choose={choose} />)}
+        </AttentionExplorer>
+      )}
+      {part !== "attention" && <Ablation attention={attention} text={text} />}
     </>
   );
 }

@@ -318,7 +318,7 @@ function PerHead({ trace, body, station, head, setHead }: { trace: Trace; body: 
 }
 
 /** Predictions of the MLM head from the token's vector after each layer. */
-export function Lens({ trace, layer, go }: { trace: Trace; layer: number | null; go: (layer: number) => void }) {
+function Lens({ trace, layer, go }: { trace: Trace; layer: number | null; go: (layer: number) => void }) {
   const { candidates } = trace.masked_lm!;
   const final = candidates[candidates.length - 1][0].token;
   return (

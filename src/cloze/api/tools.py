@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cloze.arguments import check_integer
+from cloze.arguments import check_integer, check_paths
 from cloze.config import resolve
 from cloze.options import Device, ModelPrecision, Overwrite, ShowProgress
 from cloze.process import configure_process
@@ -93,6 +93,7 @@ def serve(
     allowed_host: Sequence[str] = (),
     cors: Sequence[str] = (),
     evaluation: str | Path | None = None,
+    lesson: Sequence[str | Path] = (),
     log: Literal["json"] | None = None,
     threads: int | None = None,
     device: Device = "auto",
@@ -116,6 +117,7 @@ def serve(
         cors: origin of other web pages that may send requests, as in https://example.org; may be repeated.
         evaluation: file that cloze evaluate wrote with -o or --errors, which the page shows in its view Errors: .jsonl,
             .csv or .tsv.
+        lesson: file of a lesson, which the page has after its own; may be repeated.
         log: json writes a line for each request, and all messages as JSON.
         threads: number of threads that compute (default: OMP_NUM_THREADS, else the cores, or fewer by a CPU quota).
     """
@@ -126,6 +128,7 @@ def serve(
     from cloze.serving import server
     from cloze.serving.app import create_app
     from cloze.serving.json_log import log_as_json
+    from cloze.serving.lessons import read_lessons
     from cloze.serving.served_model import load_models
 
     note = Progress().note if log is None else log_as_json()
@@ -136,6 +139,7 @@ def serve(
     number = None if threads is None else check_integer(threads, "threads", maximum=_MAX_THREADS)
     keys = None if api_key_file is None else server.KeyFile(Path(api_key_file))
     file = None if evaluation is None else server.check_evaluation(Path(evaluation))
+    lessons = read_lessons([Path(path) for path in check_paths(lesson, "lesson")])
     number = server.set_threads(number, directories.values())
     with server.bind(host, port) as listening:
         models = load_models(directories, device=device, precision=precision)
@@ -151,6 +155,7 @@ def serve(
             hosts=hosts if allowed_host or (is_local and keys is None) else None,
             cors=cors,
             evaluation=file,
+            lessons=lessons,
         )
         told = f"serving {', '.join(directories)} at"
         server.run(app, listening, settings, tell=lambda address: note(f"{told} {address}"))

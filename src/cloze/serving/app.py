@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import asynccontextmanager, suppress
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI
 from starlette import routing
@@ -20,6 +21,7 @@ from cloze.serving import dialects, explorer_routes, info_routes, native
 from cloze.serving.connections import log_lack_of_files_once
 from cloze.serving.errors import add_error_handlers
 from cloze.serving.info_routes import VERSION
+from cloze.serving.lessons import read_lessons
 from cloze.serving.limits import Limits
 from cloze.serving.middleware import Metrics, RequestMiddleware
 from cloze.serving.queue import DeadlineExceeded, Queue
@@ -69,6 +71,7 @@ def create_app(
     hosts: Collection[str] | None = None,
     cors: Sequence[str] = (),
     evaluation: Path | None = None,
+    lessons: Mapping[str, Any] | None = None,
 ) -> FastAPI:
     """Return an application that serves models.
 
@@ -79,6 +82,7 @@ def create_app(
         hosts: accepted values of the Host header; None accepts any.
         cors: origins of other web pages that may send requests; * is every one.
         evaluation: file of `cloze evaluate` that the page opens.
+        lessons: of the page, as `read_lessons` returns them; None has the bundled ones.
     """
     queue = Queue(limits, threads=threads)
 
@@ -103,7 +107,8 @@ def create_app(
     app.router.route_class = StrictRoute
     app.state.queue, app.state.models = queue, models
     metrics = Metrics(queue, {route.path for route in ROUTES})
-    server = ServerState(models, queue, metrics, int(time.time()), api_keys is not None, evaluation)
+    course = read_lessons() if lessons is None else lessons
+    server = ServerState(models, queue, metrics, int(time.time()), api_keys is not None, evaluation, course)
     add_routes(app, ROUTES, server)
     page, docs = (GZipMiddleware(_StaticFiles(directory=folder)) for folder in (PAGE, DOCS_PAGE))
     app.router.routes += [routing.Route("/", page), routing.Route("/docs", docs)]

@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from cloze.explorer.text_window import TextWindow, max_window_tokens, text_window
 from cloze.serving.limits import MAX_WORD_CHARACTERS
-from cloze.serving.schema import TOO_LONG, ModelRequest, NonBlankText, Text, Texts
+from cloze.serving.schema import TOO_LONG, Many, ModelRequest, NonBlankText, Text, Texts
 from cloze.serving.served_model import ServedModel
 
 
@@ -41,11 +41,11 @@ class AblationRequest(TokenRequest):
     """Layer and head of each, counted from 0."""
 
 
-class MaskingRequest(TextRequest):
-    """A text to mask."""
+class GuessRequest(ModelRequest):
+    """Texts with [MASK], and words to rank among all tokens at the first of each."""
 
-    seed: int = Field(default=0, ge=0, lt=2**53)  # a number of JavaScript
-    """Of the random numbers."""
+    texts: Many[NonBlankText]
+    words: list[NonBlankText]
 
 
 class SpanRequest(ModelRequest):

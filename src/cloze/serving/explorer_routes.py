@@ -4,25 +4,29 @@ Routes under `/explore` serve only the page and may change with it.
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
-from cloze.explorer.text_window import join_scores, view_masking, written_tokens
+import numpy as np
+
+from cloze.explorer.text_window import join_scores, written_tokens
 from cloze.inference.text_predictors import span_questions
 from cloze.serving.explorer_requests import (
     AblationRequest,
+    GuessRequest,
     HeadRequest,
-    MaskingRequest,
     SpanRequest,
     TextRequest,
     TokenRequest,
     WordRequest,
-    window_of,
 )
 from cloze.serving.native import run_predictor
 from cloze.serving.queue import Queue
 from cloze.serving.routes import GetRoute, Route, ServerState, Verb, in_one_turn
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.texts import LabeledText
+
+_TOP_K = 5
 
 
 async def span(served: ServedModel, request: SpanRequest, queue: Queue) -> dict[str, Any]:
@@ -51,9 +55,29 @@ def read(served: ServedModel, request: TextRequest) -> dict[str, Any]:
     return {"windows": len(features), "characters": characters}
 
 
-def masking(served: ServedModel, request: MaskingRequest) -> dict[str, Any]:
-    """Return a text as pre-training masks it, and the random numbers that it draws."""
-    return view_masking(served.tokenizer, window_of(served, request), seed=request.seed)
+def guess(served: ServedModel, request: GuessRequest) -> dict[str, Any]:
+    """Return the candidates for the first [MASK] of each text, and the rank and the probability of words there.
+
+    A word of several tokens, or of unknown ones, has neither.
+    """
+    tokenizer, fill_mask = served.tokenizer, served.fill_mask
+    tokens, mask = tokenizer.tokens, tokenizer.special_token("mask")
+    found = []
+    for text in request.texts:
+        probabilities_V = fill_mask.probabilities(text)[0]
+        ids = tokenizer.encode(text).input_ids
+        words, place = [], ids.index(tokenizer.mask_id)
+        for word in request.words:
+            filled = tokenizer.encode(text.replace(mask, word, 1)).input_ids
+            of_word = filled[place : place + len(filled) - len(ids) + 1]
+            is_ranked = len(of_word) == 1 and of_word[0] != tokenizer.unknown_id
+            probability = float(probabilities_V[of_word[0]]) if is_ranked else None
+            rank = 1 + int((probabilities_V > probability).sum()) if is_ranked else None
+            words.append({"tokens": [tokens[i] for i in of_word], "rank": rank, "probability": probability})
+        best = np.argsort(-probabilities_V, kind="stable")[:_TOP_K]
+        candidates = [{"token": tokens[i], "probability": float(probabilities_V[i])} for i in best]
+        found.append({"candidates": candidates, "words": words})
+    return {"vocab_size": len(tokens), "texts": found}
 
 
 def _view(name: str) -> Verb:
@@ -76,10 +100,15 @@ async def evaluation(server: ServerState) -> dict[str, str | None]:
     return {"name": file.name, "content": await asyncio.to_thread(file.read_text, "utf-8", "replace")}
 
 
+async def lessons(server: ServerState) -> Mapping[str, Any]:
+    """Return the lessons and the glossary."""
+    return server.lessons
+
+
 ROUTES = (
     GetRoute("/explore/evaluation", evaluation),
-    Route("/explore/input", "encode", _view("embeddings"), TextRequest),
-    Route("/explore/masking", "encode", in_one_turn(masking, "texts"), MaskingRequest),
+    GetRoute("/explore/lessons", lessons),
+    Route("/explore/guess", "fill", in_one_turn(guess), GuessRequest),
     Route("/explore/inside", "encode", _view("attention"), TextRequest),
     Route("/explore/row", "encode", _view("head"), HeadRequest),
     Route("/explore/layers", "encode", _view("layers"), TokenRequest),

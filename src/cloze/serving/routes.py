@@ -109,6 +109,8 @@ class ServerState:
     requires_key: bool
     evaluation: Path | None
     """File of `cloze evaluate` that the page opens."""
+    lessons: Mapping[str, Any]
+    """As `read_lessons` returns them."""
 
 
 def add_routes(app: FastAPI, routes: Sequence[Route | GetRoute], server: ServerState) -> None:

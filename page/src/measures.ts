@@ -1,0 +1,197 @@
+/** The measures of lessons: each asks the served model one request, and ranks the choices of a question by its numbers. */
+
+import { fixed, floats, percent } from "./format";
+import { examplesFor } from "./labels";
+import type { Ability, Candidate, Model } from "./parts/models";
+import { isMask } from "./texts";
+import { bySense } from "./views/senses";
+
+export interface Step {
+  text: string;
+  question: string;
+  /** Without them, the page lists them from the answer of the model, or the student types a word. */
+  choices: string[] | null;
+  view: string | null;
+  state: Record<string, string>;
+  /** Whether the view is shown before the guess, too. */
+  look: boolean;
+  reveal: { measure: string; answer: string | null; first: string; near: string | null; below: string };
+}
+
+export interface Row {
+  label: string;
+  value: number;
+  /** The value as text, with its name. */
+  shown: string;
+  /** 1 for the largest value. */
+  rank: number;
+}
+
+type Unranked = Omit<Row, "rank"> & { rank?: number };
+export interface Measure {
+  needs: Ability;
+  /** Whether a question without choices asks for a word. */
+  isTyped?: boolean;
+  /** The text that is asked about, shown above the choices; the text of the step by default. */
+  subject?: (step: Step, model: Model) => string;
+  /** The path and the body of the request. */
+  ask: (step: Step, model: Model, guess: string) => readonly [string, Record<string, unknown>];
+  rows: (answer: any, step: Step, guess: string) => Unranked[];
+  /** The number of ranks, where rows are not all. */
+  count?: (answer: any) => number;
+  /** Whether the rows are layers, whose values are the distances from the right one; they stay in order. */
+  isDistance?: boolean;
+}
+
+/** A head of the model: the one that the step names, or the nearest. */
+export function headOf({ state }: Step, { layers, heads }: { layers: number; heads: number }): [number, number] {
+  return [Math.min(Number(state.layer ?? 1), layers), Math.min(Number(state.head ?? 1), heads)];
+}
+
+const inputOf = ({ state }: Step, model: Model) => (state.text ? [state.text] : examplesFor(model)[0].slice(1)) as string[];
+const lines = (text: string) => text.split("\n").filter((line) => line.trim());
+const whole = ({ state }: Step) => ({ text: state.text, pair: null, start: null });
+const loss = (share: number) => fixed(-Math.log(share), 2);
+
+/** Tokens with numbers for those that repeat. */
+function named(tokens: string[]): string[] {
+  return tokens.map((token, i) => {
+    const before = tokens.slice(0, i).filter((other) => other === token).length;
+    return before ? `${token} (${before + 1})` : token;
+  });
+}
+
+/** The rows of words at a mask, which the server ranks among all tokens, and of the first candidates. */
+function wordRows({ candidates, words }: any, asked: string[]): Unranked[] {
+  const row = (label: string, share: number, rank: number) => ({ label, value: share, rank, shown: `probability ${percent(share)}, loss ${loss(share)}` });
+  const rows = [
+    ...words.flatMap(({ rank, probability }: any, i: number) => (rank === null ? [] : [row(asked[i], probability, rank)])),
+    ...candidates.map(({ token, probability }: Candidate, i: number) => row(token, probability, i + 1)),
+  ];
+  return rows.filter(({ rank }, i) => rows.findIndex((other) => other.rank === rank) === i);
+}
+
+const wordsOf = ({ choices, reveal }: Step, guess: string) => choices ?? [guess, reveal.answer].flatMap((word) => word || []);
+
+export const MEASURES: Record<string, Measure> = {
+  word: {
+    needs: "fill",
+    isTyped: true,
+    ask: (step, _, guess) => ["explore/guess", { texts: [step.state.text], words: wordsOf(step, guess) }],
+    rows: ({ texts: [found] }, step, guess) => {
+      const rows = wordRows(found, wordsOf(step, guess));
+      return step.choices ? rows.flatMap(({ rank, ...row }) => (step.choices!.includes(row.label) ? [row] : [])) : rows;
+    },
+    count: ({ vocab_size }) => vocab_size,
+  },
+  sentence: {
+    needs: "fill",
+    subject: () => "",
+    ask: ({ choices, reveal }) => ["explore/guess", { texts: choices, words: [reveal.answer] }],
+    rows: ({ texts }, { choices }) =>
+      texts.flatMap(({ words: [{ probability }] }: any, i: number) =>
+        probability === null ? [] : [{ label: choices![i], value: probability, shown: `probability ${percent(probability)}, loss ${loss(probability)}` }],
+      ),
+  },
+  tokens: {
+    needs: "tokenize",
+    isTyped: true,
+    subject: ({ state }) => lines(state.texts ?? "").join(", "),
+    ask: ({ choices, state }, _, guess) => ["tokenize", { inputs: choices ?? [...lines(state.texts), ...(guess ? [guess] : [])], add_special_tokens: false }],
+    rows: (found: { text: string }[][], { choices, state }, guess) =>
+      found.map((tokens, i) => ({
+        label: (choices ?? [...lines(state.texts), guess])[i],
+        value: tokens.length,
+        shown: `${tokens.length} ${tokens.length === 1 ? "token" : "tokens"}: ${tokens.map(({ text }) => text).join(" ")}`,
+      })),
+  },
+  embedding: {
+    needs: "encode",
+    ask: (step) => ["explore/inside", whole(step)],
+    rows: ({ embeddings }) =>
+      ["word", "segment", "position"].map((table) => {
+        const value = embeddings[table].norms[1];
+        return { label: `${table === "word" ? "token" : table} embedding`, value, shown: `length ${fixed(value, 2)}` };
+      }),
+  },
+  sense: {
+    needs: "encode",
+    subject: ({ state }) => bySense(state.sentences)[0].sentence,
+    ask: ({ state }) => ["explore/word", { word: state.word, sentences: bySense(state.sentences).map(({ sentence }) => sentence) }],
+    rows: ({ occurrences, cosines }, { state }) =>
+      bySense(state.sentences).slice(1).flatMap(({ sentence }, i) => {
+        const place = occurrences.findIndex((other: { sentence: number }) => other.sentence === i + 1);
+        const value = cosines[cosines.length - 1][0][place];
+        return place < 0 ? [] : [{ label: sentence, value, shown: `cosine ${fixed(value, 2)}` }];
+      }),
+  },
+  attention: {
+    needs: "encode",
+    ask: (step) => ["explore/inside", whole(step)],
+    rows: (found, step) => {
+      const [size, from, [layer, head]] = [found.tokens.length, found.tokens.findIndex(isMask), headOf(step, found)];
+      const weights = floats(found.weights).subarray((((layer - 1) * found.heads + head - 1) * size + from) * size).subarray(0, size);
+      return named(found.tokens).map((label, i) => ({ label, value: weights[i], shown: `weight ${percent(weights[i])}` }));
+    },
+  },
+  layer: {
+    needs: "fill",
+    isDistance: true,
+    ask: (step) => ["explore/layers", { text: step.state.text, token: null, start: null }],
+    rows: ({ masked_lm: { candidates } }) => {
+      const best = candidates.map(([{ token }]: Candidate[]) => token);
+      const from = best.findLastIndex((token: string) => token !== best[best.length - 1]) + 1;
+      return candidates.map(([{ token, probability }]: Candidate[], layer: number) => ({
+        label: layer ? `layer ${layer}` : "embeddings",
+        value: -Math.abs(layer - from),
+        shown: `“${token}” is first there, with ${percent(probability)}`,
+      }));
+    },
+  },
+  turn: {
+    needs: "encode",
+    ask: (step) => ["explore/layers", { text: step.state.text, token: null, start: null }],
+    rows: ({ layers, token }) =>
+      layers.map(({ movements }: { movements: number[] }, i: number) => ({ label: `layer ${i + 1}`, value: movements[token], shown: `1 − cosine ${fixed(movements[token], 2)}` })),
+  },
+  next: {
+    needs: "next-sentence",
+    subject: ({ state }) => `A: ${state.text}`,
+    ask: ({ state, choices }) => ["next-sentence", { inputs: choices!.map((choice) => [state.text, choice]) }],
+    rows: (shares: number[], { choices }) => shares.map((value, i) => ({ label: choices![i], value, shown: `probability ${percent(value)} that it follows` })),
+  },
+  label: {
+    needs: "predict",
+    subject: (step, model) => inputOf(step, model).join(" ⸱ "),
+    ask: (step, model) => ["predict", { inputs: [inputOf(step, model)] }],
+    rows: ([scores]) => scores.map(({ label, score }: { label: string; score: number }) => ({ label, value: score, shown: `probability ${percent(score)}` })),
+  },
+  why: {
+    needs: "explain",
+    subject: (step, model) => inputOf(step, model).join(" ⸱ "),
+    ask: (step, model) => ["explain", { inputs: [inputOf(step, model)] }],
+    rows: ([{ words, explained }]) => {
+      const names = named(words.map(({ word }: { word: string }) => word));
+      return words.map(({ attribution }: { attribution: number }, i: number) => ({ label: names[i], value: attribution, shown: `contribution ${fixed(attribution)} to “${explained}”` }));
+    },
+  },
+};
+
+/** The rows of an answer with their ranks, the largest first. */
+export function ranked(measure: Measure, answer: any, step: Step, guess: string): Row[] {
+  const rows = measure.rows(answer, step, guess);
+  const all = rows.map((row) => ({ ...row, rank: row.rank ?? 1 + rows.filter(({ value }) => value > row.value).length }));
+  return measure.isDistance ? all : all.sort((a, b) => a.rank - b.rank);
+}
+
+/** The nth rank as text. */
+function ordinal(rank: number): string {
+  const ending = rank % 100 > 10 && rank % 100 < 14 ? "th" : (["th", "st", "nd", "rd"][rank % 10] ?? "th");
+  return `${rank.toLocaleString("en")}${ending}`;
+}
+
+/** The rank of a row among `count`, and its value. */
+export function placeOf({ isDistance }: Measure, { label, rank, value, shown }: Row, count: number): string {
+  const away = value ? `${-value} ${value === -1 ? "row" : "rows"} away` : "right";
+  return `“${label}” is ${isDistance ? away : `${ordinal(rank)} of ${count.toLocaleString("en")}`}: ${shown}.`;
+}

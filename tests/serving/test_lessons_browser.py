@@ -1,0 +1,377 @@
+"""The lessons in a real browser: each question is guessed, and the page says what Python says of the guess."""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from clients import client_of, listening
+from explorer_models import BLAME_OR_PRAISE, CONFIG, PIECES
+from test_explorer_browser import BEYOND, CHROMIUM, LABELED, MINI, SCREENS, browser, sync_api, visit
+
+import cloze
+from cloze.explorer.encoder_internals import attention_map, input_embeddings, trace_masked_lm, trace_token
+from cloze.explorer.word_in_context import word_in_context
+from cloze.inference.explain import explain
+from cloze.inference.predictor import Predictor
+from cloze.models.bert import BertModel
+from cloze.models.heads import BertForPreTraining
+from cloze.serving.lessons import read_lessons
+from cloze.tasks.texts import LabeledText
+from helpers import make_once
+from pages import percent, serious_violations
+from tiny_models import write_checkpoint
+
+expect = sync_api.expect
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium"),
+]
+assert browser  # a fixture
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "lesson.json"
+LESSONS: list[dict[str, Any]] = read_lessons([EXAMPLE])["lessons"]
+REVIEW = "The film is not perfect, but it is warm, funny and beautifully acted."
+SHOWN = 5
+WORDS = re.findall("[a-z]{2,}", str(LESSONS).lower())
+TOKENS = (*PIECES, *sorted({*WORDS} - {*PIECES, "unhappily", "okapis"}))
+"""Of the random model, which has the words of the lessons."""
+TYPED = {"tokens": "zyzzyvaqx", "word": "the"}
+
+
+def write_models(directory: Path) -> None:
+    """Write a random model of 12 layers and a classifier on it, and a fine-tuned cloze-mini."""
+    config = replace(CONFIG, vocab_size=len(TOKENS), num_hidden_layers=12, num_attention_heads=12)
+    generator = torch.Generator().manual_seed(9)
+    deep = BertForPreTraining(BertModel(config, generator=generator), generator=generator)
+    write_checkpoint(directory / "deep", deep, TOKENS, max_seq_length=128)
+    classifier = BLAME_OR_PRAISE.answer.head(BertModel(config, generator=generator), generator=generator)
+    write_checkpoint(directory / "deep-classifier", classifier, TOKENS, BLAME_OR_PRAISE, max_seq_length=128)
+    cloze.finetune(
+        "classification", model="cloze-mini", train=LABELED, output=directory / "mini-classifier", epochs=1
+    )
+
+
+@pytest.fixture(scope="module", params=["mini", "deep"])
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, "Expected"]]:
+    """The address of a server with a pre-trained model and a classifier, and what Python says of them."""
+    directory = make_once(tmp_path_factory, "lessons", write_models)
+    paths = {"pretrained": MINI if request.param == "mini" else directory / "deep"}
+    paths["classifier"] = directory / f"{request.param}-classifier"
+    with listening(client_of(paths, lessons=read_lessons([EXAMPLE])).app) as address:
+        yield address, Expected(paths)
+
+
+class Expected:
+    """The rows of each measure as (label, value, shown), by the classes of Python."""
+
+    def __init__(self, paths: dict[str, Path]) -> None:
+        self.fill = cloze.FillMask.load(paths["pretrained"])
+        self.follows = cloze.NextSentence.load(paths["pretrained"])
+        self.predictor = Predictor.load(paths["classifier"])
+        self.encoder, self.tokenizer = self.fill.encoder, self.fill.tokenizer
+
+    def rows(self, step: dict[str, Any], guess: str) -> list[tuple[str, float, str]]:
+        rows: list[tuple[str, float, str]] = getattr(self, f"_{step['reveal']['measure']}")(step, guess)
+        return rows
+
+    def _probability(self, text: str, word: str) -> float:
+        (token_id,) = self.tokenizer.encode(word).input_ids[1:-1]
+        return float(self.fill.probabilities(text)[0, token_id])
+
+    @staticmethod
+    def _shown(share: float) -> str:
+        return f"probability {percent(share)}, loss {max(0, -math.log(share)):.2f}"
+
+    def _word(self, step: dict[str, Any], guess: str) -> list[tuple[str, float, str]]:
+        text = step["state"]["text"]
+        words = step["choices"] or [*self.tokenizer.tokens]
+        if not step["choices"]:
+            shares = self.fill.probabilities(text)[0].tolist()
+        else:
+            shares = [self._probability(text, word) for word in words]
+        return [(word, share, self._shown(share)) for word, share in zip(words, shares, strict=True)]
+
+    def _sentence(self, step: dict[str, Any], _: str) -> list[tuple[str, float, str]]:
+        shares = [self._probability(text, step["reveal"]["answer"]) for text in step["choices"]]
+        return [
+            (text, share, self._shown(share)) for text, share in zip(step["choices"], shares, strict=True)
+        ]
+
+    def _tokens(self, step: dict[str, Any], guess: str) -> list[tuple[str, float, str]]:
+        texts = step["choices"] or [*step["state"]["texts"].split("\n"), guess]
+        tokens = [self.tokenizer.encode(text).tokens[1:-1] for text in texts]
+        return [
+            (text, len(found), f"{len(found)} token{'s' * (len(found) > 1)}: {' '.join(found)}")
+            for text, found in zip(texts, tokens, strict=True)
+        ]
+
+    def _embedding(self, step: dict[str, Any], _: str) -> list[tuple[str, float, str]]:
+        vectors = input_embeddings(self.encoder, self.tokenizer.encode(step["state"]["text"]))
+        norms = {name: float(vectors[name][1].norm()) for name in ("word", "segment", "position")}
+        return [
+            (f"{'token' if name == 'word' else name} embedding", norm, f"length {norm:.2f}")
+            for name, norm in norms.items()
+        ]
+
+    def _sense(self, step: dict[str, Any], _: str) -> list[tuple[str, float, str]]:
+        sentences = [line for line in step["state"]["sentences"].split("\n") if line]
+        with torch.inference_mode():
+            found = word_in_context(self.encoder, self.tokenizer, step["state"]["word"], sentences)
+        values = found.cosines()[-1][0, 1:].tolist()
+        return [
+            (text, value, f"cosine {value:.2f}") for text, value in zip(sentences[1:], values, strict=True)
+        ]
+
+    def _attention(self, step: dict[str, Any], _: str) -> list[tuple[str, float, str]]:
+        found = attention_map(self.encoder, self.tokenizer, step["state"]["text"])
+        layer, head = int(step["state"]["layer"]) - 1, int(step["state"]["head"]) - 1
+        weights = found.layers[layer].weights[head, found.tokens.index("[MASK]")].tolist()
+        names = [
+            f"{token} ({before + 1})" if (before := found.tokens[:i].count(token)) else token
+            for i, token in enumerate(found.tokens)
+        ]
+        return [
+            (name, weight, f"weight {percent(weight)}") for name, weight in zip(names, weights, strict=True)
+        ]
+
+    def _layer(self, step: dict[str, Any], _: str) -> list[tuple[str, float, str]]:
+        trace = trace_token(self.encoder, self.tokenizer, step["state"]["text"])
+        *_, found = trace_masked_lm(self.fill, trace.hidden_states, top_k=1)
+        best = [candidate for (candidate,) in found]
+        right = max((i + 1 for i, each in enumerate(best) if each.token != best[-1].token), default=0)
+        return [
+            (
+                f"layer {i}" if i else "embeddings",
+                -abs(i - right),
+                f"“{each.token}” is first there, with {percent(each.probability)}",
+            )
+            for i, each in enumerate(best)
+        ]
+
+    def _turn(self, step: dict[str, Any], _: str) -> list[tuple[str, float, str]]:
+        trace = trace_token(self.encoder, self.tokenizer, step["state"]["text"])
+        turns = trace.movements[:, trace.token].tolist()
+        return [(f"layer {i}", turn, f"1 − cosine {turn:.2f}") for i, turn in enumerate(turns, 1)]
+
+    def _next(self, step: dict[str, Any], _: str) -> list[tuple[str, float, str]]:
+        shares = [self.follows(step["state"]["text"], choice).probability for choice in step["choices"]]
+        return [
+            (choice, share, f"probability {percent(share)} that it follows")
+            for choice, share in zip(step["choices"], shares, strict=True)
+        ]
+
+    def _label(self, *_: Any) -> list[tuple[str, float, str]]:
+        (prediction,), _ = self.predictor.predict([LabeledText(REVIEW, None)])
+        shares = prediction.probabilities.items()
+        return [(label, share, f"probability {percent(share)}") for label, share in shares]
+
+    def _why(self, *_: Any) -> list[tuple[str, float, str]]:
+        example = LabeledText(REVIEW, None)
+        (prediction,), _ = self.predictor.predict([example])
+        found = explain(self.predictor, example, prediction)
+        words = [word.word for word in found.words]
+        return [
+            (
+                f"{word} ({before + 1})" if (before := words[:i].count(word)) else word,
+                attribution := found.words[i].attribution,
+                f"contribution {attribution:.3f} to “{found.explained}”".replace("-", "−"),
+            )
+            for i, word in enumerate(words)
+        ]
+
+
+def numbers(text: str) -> tuple[str, list[float]]:
+    """Return a text without its numbers, and these: the same model in other batches differs in the last digit."""
+    values = [float(number.replace("−", "-")) for number in re.findall(r"−?\d+\.\d+", text)]
+    return re.sub(r"[<>−]?\d+\.\d+", "#", text), values
+
+
+def check_shown(shown: str | None, expected: str) -> None:
+    (text, values), (expected_text, expected_values) = numbers(shown or ""), numbers(expected)
+    assert text == expected_text
+    np.testing.assert_allclose(values, expected_values, atol=0.11)
+
+
+def ordinal(rank: int) -> str:
+    ending = "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank:,}{ending}"
+
+
+def guess_all(page: Any, step: dict[str, Any]) -> list[str]:
+    """Return guesses: each choice, or a word of the vocabulary; two choices of many."""
+    measure = step["reveal"]["measure"]
+    if page.locator(".question input").count():
+        return [TYPED[measure]]
+    choices: list[str] = page.locator(".choices .chip").all_text_contents()
+    return choices[:1] + choices[-1:]
+
+
+def check_guess(page: Any, step: dict[str, Any], guess: str, expected: Expected) -> None:
+    """Make a guess, and compare its rank, its number and the text for its rank with Python's."""
+    box, reveal = page.locator(".question input"), step["reveal"]
+    if box.count():
+        box.fill(guess)
+        box.press("Enter")
+    else:
+        page.locator(".choices").get_by_role("button", name=guess, exact=True).press("Enter")
+    rows = expected.rows(step, guess)
+    (_, value, shown) = next(row for row in rows if row[0] == guess)
+    best = max(rows, key=lambda row: row[1])
+    rank = 1 + sum(other > value for _, other, _ in rows)
+    place = f"{ordinal(rank)} of {len(rows):,}"
+    if reveal["measure"] == "layer":
+        place = "right" if not value else f"{-value} row{'s' * (value != -1)} away"
+    answer = page.locator(".reveal .answer")
+    expect(answer).to_contain_text(f"“{guess}” is ")
+    expect(page.locator("[aria-busy]")).to_have_count(0)
+    check_shown(answer.text_content(), f"“{guess}” is {place}: {shown}.")
+    template = (
+        reveal["first"]
+        if rank == 1
+        else (reveal["near"] or reveal["below"])
+        if rank <= SHOWN
+        else reveal["below"]
+    )
+    values = {"guess": guess, "rank": rank, "value": shown, "best": best[0], "best_value": best[2]}
+    check_shown(page.locator(".reveal .remark").text_content(), template.format(**values, count=len(rows)))
+    if reveal["answer"] and not step["choices"]:
+        word = reveal["answer"]
+        (_, share, of_answer) = next(row for row in rows if row[0] == word)
+        rank = 1 + sum(other > share for _, other, _ in rows)
+        line = f"The text has another word: “{word}” is {ordinal(rank)} of {len(rows):,}: {of_answer}."
+        check_shown(page.locator(".reveal > p").nth(1).text_content(), line)
+
+
+def test_each_guess_gets_the_rank_that_python_gives_it(browser: Any, served: tuple[str, Expected]) -> None:
+    address, expected = served
+    steps = [(n, i, step) for n, each in enumerate(LESSONS, 1) for i, step in enumerate(each["steps"], 1)]
+    with visit(browser, address, **SCREENS["light"]) as visited:
+        page = visited.page
+        page.goto(f"{address}/#lesson=1&step=1")
+        for lesson, number, step in steps:
+            expect(page).to_have_url(f"{address}/#lesson={lesson}&step={number}")
+            expect(page.get_by_role("heading", level=2).first).to_have_text(
+                f"{lesson}. {LESSONS[lesson - 1]['title']}"
+            )
+            page.locator(".question h3").wait_for()
+            expect(page.locator("[aria-busy]")).to_have_count(0)
+            assert page.locator(".reveal").count() == 0
+            assert (page.locator(".lesson .part-body .part-body").count() > 0) == step["look"]
+            for guess in guess_all(page, step):
+                check_guess(page, step, guess, expected)
+            if step["view"]:
+                page.locator(".lesson .part-body .part-body").first.wait_for()
+                expect(page.locator("[aria-busy], .skeleton, .error")).to_have_count(0)
+            assert page.evaluate(BEYOND) <= 0, (lesson, number)
+            if number == 1:
+                assert serious_violations(page, without=".strip") == [], lesson
+            if (lesson, number) != (len(LESSONS), len(LESSONS[-1]["steps"])):
+                page.locator(".onward").press("Enter")
+        expect(page.locator(".onward")).to_have_count(0)
+
+
+def test_a_sheet_has_the_questions_and_by_choice_the_answers(
+    browser: Any, served: tuple[str, Expected]
+) -> None:
+    address, _ = served
+    with visit(browser, address, **SCREENS["light"]) as visited:
+        page = visited.page
+        page.add_init_script("window.printed = 0; window.print = () => { window.printed += 1; };")
+        for number, lesson in enumerate(LESSONS, 1):
+            page.goto(f"{address}/#lesson={number}&step=2")
+            page.locator(".question").wait_for()
+            sheet, solutions = page.locator(".sheet"), page.locator(".solutions table")
+            expect(sheet).to_be_hidden()
+            expect(solutions).to_have_count(0)
+            page.get_by_label("with the model’s answers").check()
+            page.get_by_role("button", name="Print the lesson as a sheet").click()
+            page.wait_for_function("() => window.printed")
+            expect(solutions).to_have_count(len(lesson["steps"]))
+            page.emulate_media(media="print")
+            page.set_viewport_size({"width": 718, "height": 900})
+            expect(sheet).to_be_visible()
+            expect(page.locator(".question")).to_be_hidden()
+            expect(page.locator(".tabs")).to_be_hidden()
+            assert page.evaluate(BEYOND) <= 0
+            expect(sheet.locator("> section:not(.solutions)")).to_have_count(len(lesson["steps"]))
+            choices = [choice for step in lesson["steps"] for choice in step["choices"] or []]
+            expect(sheet.locator("li")).to_have_text(choices)
+            page.emulate_media(media="screen")
+            page.set_viewport_size(SCREENS["light"]["viewport"])
+            page.evaluate("window.printed = 0")
+
+
+def test_terms_are_explained_to_pointer_and_keyboard(browser: Any, served: tuple[str, Expected]) -> None:
+    address, _ = served
+    with visit(browser, address, **SCREENS["phone"]) as visited:
+        page = visited.page
+        page.goto(f"{address}/#lesson=3")
+        term = page.get_by_role("button", name="softmax", exact=True).first
+        tip = page.get_by_role("tooltip")
+        term.focus()
+        expect(tip).to_contain_text("sum 1")
+        assert page.evaluate(BEYOND) <= 0
+        page.keyboard.press("Escape")
+        expect(tip).to_have_count(0)
+        page.mouse.move(0, 0)
+        term.hover()
+        expect(tip).to_contain_text("sum 1")
+
+
+def test_the_address_keeps_lesson_step_guess_and_what_is_tried(
+    browser: Any, served: tuple[str, Expected]
+) -> None:
+    address, _ = served
+    with visit(browser, address, **SCREENS["light"]) as visited:
+        page = visited.page
+        page.goto(address)
+        page.get_by_role("link", name="Learn how").click()
+        expect(page.get_by_role("heading", level=2).first).to_have_text("1. Tokens")
+        page.get_by_role("group", name="Lessons").get_by_role("button", name="8 Limits").click()
+        page.get_by_role("button", name="Next: step 2").click()
+        choice = "A robin is not a [MASK]."
+        page.get_by_role("button", name=choice).first.click()
+        expect(page.locator(".reveal")).to_be_visible()
+        page.get_by_label("Your own sentence").fill("A robin is never a [MASK].")
+        expect(page).to_have_url(re.compile(r"#lesson=8&step=2&guess=.*&text=A\+robin\+is\+never"))
+        page.reload()
+        expect(page.locator(".reveal .answer")).to_contain_text(f"“{choice}” is ")
+        expect(page.get_by_label("Your own sentence")).to_have_value("A robin is never a [MASK].")
+        page.get_by_role("link", name="Fill", exact=True).click()
+        expect(page).to_have_url(re.compile("#fill"))
+        page.go_back()
+        expect(page.locator(".reveal .answer")).to_contain_text(f"“{choice}” is ")
+        page.get_by_role("button", name="Back").click()
+        expect(page).to_have_url(f"{address}/#lesson=8&step=1")
+        expect(page.locator(".reveal")).to_have_count(0)
+        page.locator(".question input").fill("two words")
+        page.locator(".question input").press("Enter")
+        expect(page.locator(".reveal")).to_contain_text("is not one token of this model’s vocabulary")
+
+
+def test_a_lesson_says_which_model_it_needs(browser: Any, served: tuple[str, Expected]) -> None:
+    address, _ = served
+    with visit(browser, address, **SCREENS["light"]) as visited:
+        page = visited.page
+        info = page.request.get(f"{address}/info").json()
+        models = info["models"]
+        page.route("**/info", lambda route: route.fulfill(json=info))
+        for name, lacking in (("pretrained", {7}), ("classifier", {3, 5, 6, 7, 8, 9})):
+            info["models"] = [model for model in models if model["name"] == name]
+            for number in range(1, len(LESSONS) + 1):
+                page.goto("about:blank")
+                page.goto(f"{address}/#lesson={number}")
+                page.locator(".question, .missing").first.wait_for()
+                assert (page.locator(".missing").count() > 0) == (number in lacking), (name, number)
+                assert (page.locator(".question").count() == 0) == (number in lacking), (name, number)
+                if number in lacking:
+                    expect(page.locator(".missing").first).to_contain_text("cloze serve -m")
+            expect(page.locator(".lacking")).to_have_count(len(lacking))
