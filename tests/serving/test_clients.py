@@ -75,10 +75,12 @@ def test_openais_client(url: str, vectors: Any) -> None:
             close([row.embedding for row in client.embeddings.create(model=model, input=TEXTS).data], vectors)
         as_numbers = client.embeddings.create(model="bert", input=TEXTS, encoding_format="float")
         close([row.embedding for row in as_numbers.data], vectors)
-        with pytest.raises(openai.UnprocessableEntityError) as refused:
+        with pytest.raises(openai.NotFoundError) as refused:
             client.embeddings.create(model="gpt", input="a")
         assert "no model 'gpt' is served" in str(refused.value)
-        assert (refused.value.type, refused.value.code) == ("invalid_request_error", "Validation")
+        assert (refused.value.type, refused.value.code) == ("invalid_request_error", "model_not_found")
+        assert refused.value.request_id
+        assert as_numbers._request_id != refused.value.request_id
         (model,) = client.models.list()
         assert client.models.retrieve(model.id) == model
         with pytest.raises(openai.NotFoundError, match="no model 'gpt' is served"):
@@ -116,6 +118,15 @@ def test_llama_indexs_openai_embeddings(url: str, vectors: Any) -> None:
     embeddings = llama_index.OpenAIEmbedding(model_name="bert", api_base=f"{url}/v1", api_key="none")
     close(embeddings.get_text_embedding_batch(TEXTS), vectors)
     close(embeddings.get_query_embedding(TEXTS[0]), vectors[0])
+
+
+def test_coheres_embed(url: str, vectors: Any) -> None:
+    cohere = pytest.importorskip("cohere")
+    with cohere.ClientV2("key", base_url=url) as client:
+        found = client.embed(model="bert", texts=TEXTS, input_type="search_query", embedding_types=["float"])
+        close(found.embeddings.float_, vectors)
+        assert found.meta.billed_units.input_tokens == 21
+        assert len(client.embed(model="bert", texts=["a"], output_dimension=4).embeddings.float_[0]) == 4
 
 
 @pytest.mark.parametrize(

@@ -346,7 +346,7 @@ def test_metrics_count_by_route(models: Mapping[str, ServedModel]) -> None:
     [
         ("POST", "embeddings", {"json": {"input": "a"}}, 401, "authentication_error", "Authorization"),
         ("POST", "embeddings", {"json": {"input": 1}, "headers": RIGHT}, 422, None, "input"),
-        ("POST", "embeddings", {"json": {"input": "a", "model": "b"}, "headers": RIGHT}, 422, None, "'b'"),
+        ("POST", "embeddings", {"json": {"input": "a", "model": "b"}, "headers": RIGHT}, 404, None, "'b'"),
         ("POST", "embeddings", {"content": "a", "headers": RIGHT}, 415, None, "JSON"),
         ("POST", "embeddings", {"content": "a" * 2_000_001, "headers": RIGHT}, 413, None, "2,000,000"),
         ("GET", "models/b", {"headers": RIGHT}, 404, None, "no model 'b' is served. Choose from model"),
@@ -369,6 +369,7 @@ def test_errors_have_the_form_of_openai(
     assert set(error) == {"message", "type", "param", "code"}
     assert told in error["message"]
     assert error["type"] == (openai_type or "invalid_request_error")
+    assert (error["code"] == "model_not_found") == ("no model 'b'" in error["message"])
 
 
 def test_many_texts_are_limited_by_their_number_and_their_tokens(models: Mapping[str, ServedModel]) -> None:

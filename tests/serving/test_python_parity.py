@@ -1,6 +1,8 @@
 """The answers of every verb are those of the Python class that has the same model."""
 
+import base64
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -191,3 +193,30 @@ def test_left_truncation_of_pairs_is_that_of_tokenizers(directories: Mapping[str
         expected = theirs(text, pair, truncation=True, max_length=20)
         assert ours.input_ids == expected["input_ids"]
         assert ours.token_type_ids == expected["token_type_ids"]
+
+
+def test_embed_of_cohere_has_types_truncation_and_prompts(
+    directories: Mapping[str, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(directories["encoder"], tmp_path / "encoder")
+    prompts = {"prompts": {"query": "a b "}, "default_prompt_name": None}
+    (tmp_path / "encoder" / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    with client_of({"encoder": tmp_path / "encoder"}) as client:
+        document, query = (
+            client.ask(
+                "/v2/embed", texts=["c"], input_type=f"search_{kind}", embedding_types=["float", "base64"]
+            )
+            for kind in ("document", "query")
+        )
+        plain, prompted = (client.ask("/embed", inputs=[text])[0] for text in ("c", "a b c"))
+        for answer, vector in ((document, plain), (query, prompted)):
+            (as_base64,) = answer["embeddings"]["base64"]
+            np.testing.assert_allclose(answer["embeddings"]["float"], [vector], atol=1e-6)
+            np.testing.assert_allclose(np.frombuffer(base64.b64decode(as_base64), "<f4"), vector, atol=1e-6)
+        assert (document["response_type"], document["texts"]) == ("embeddings_by_type", ["c"])
+        assert [each["meta"]["billed_units"]["input_tokens"] for each in (document, query)] == [3, 5]
+        long, start = "b " + "a " * 99, client.ask("/v2/embed", texts=["b " + "a " * 99], truncate="START")
+        (expected,) = client.ask("/embed", inputs=[long], truncation_direction="left")
+        np.testing.assert_allclose(start["embeddings"]["float"], [expected], atol=1e-6)
+        assert "tokens" in client.refusal("/v2/embed", texts=[long], truncate="NONE")
+        assert "embedding_types" in client.refusal("/v2/embed", texts=["a"], embedding_types=["int8"])

@@ -2,17 +2,18 @@
 
 A dialect is two functions, the request in and the answer out; the verbs are those of `native`.
 
-Source: OpenAI's API reference, embeddings; Cohere's API reference, rerank v2; huggingface_hub 1.31
+Source: OpenAI's API reference, embeddings; Cohere's API reference, embed and rerank v2; huggingface_hub 1.31
 inference/_generated/types and transformers pipelines, for requests with `parameters`.
 """
 
 import base64
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
 from cloze.inference.pretrained_heads import Candidate
 from cloze.serving.native import Embedded, Masks, answer, embed, fill, predict, rank, tag
+from cloze.serving.queue import current_request
 from cloze.serving.routes import Dialect, Route, as_list
 from cloze.serving.schema import (
     AnsweredQuestion,
@@ -23,7 +24,9 @@ from cloze.serving.schema import (
     EmbedRequest,
     FillRequest,
     LabelScore,
+    Many,
     ModelRequest,
+    NonBlankText,
     PredictRequest,
     RankedText,
     RankingRequest,
@@ -89,14 +92,92 @@ class OpenAIAnswer(ResponseModel):
 
 def openai_embeddings(served: ServedModel, request: OpenAIRequest, embedded: Embedded) -> dict[str, Any]:
     """Return a vector of length 1 for each text or list of token ids."""
-    rows: list[Any] = list(embedded.vectors)
-    if request.encoding_format == "base64":
-        rows = [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in rows]
+    rows = _written(embedded, request.encoding_format or "float")
     return {
         "object": "list",
         "model": served.name,
         "data": [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)],
         "usage": {"prompt_tokens": embedded.num_tokens, "total_tokens": embedded.num_tokens},
+    }
+
+
+def _read_openai(_: ServedModel, request: OpenAIRequest) -> EmbedRequest:
+    return EmbedRequest(inputs=request.input, dimensions=request.dimensions)
+
+
+def _written(embedded: Embedded, kind: str) -> list[Any]:
+    vectors = list(embedded.vectors)
+    if kind == "float":
+        return vectors
+    return [base64.b64encode(vector.astype("<f4").tobytes()).decode() for vector in vectors]
+
+
+# Cohere: vectors
+
+
+class CohereEmbedRequest(ModelRequest):
+    """Texts to embed, in the format of Cohere's clients."""
+
+    texts: Many[NonBlankText]
+    """The texts."""
+    input_type: Literal["search_query", "search_document", "classification", "clustering"] | None = None
+    """A query or a document gets the model's prompt of the name query or document, if it has one."""
+    embedding_types: Annotated[list[Literal["float", "base64"]], Field(min_length=1)] | None = None
+    """Numbers, the default, or base64 of their bytes, or both."""
+    output_dimension: int | None = Field(default=None, ge=1)
+    """Number of leading dimensions of each vector to keep."""
+    truncate: Literal["NONE", "START", "END"] | None = "END"
+    """Where tokens of longer texts are dropped; with NONE they are refused."""
+
+
+class BilledUnits(ResponseModel):
+    """Number of tokens that were read."""
+
+    input_tokens: int
+    """Tokens of the texts, [CLS] and [SEP] included."""
+
+
+class CohereMeta(ResponseModel):
+    """Measurements of a request."""
+
+    billed_units: BilledUnits
+    """The number of tokens."""
+
+
+class CohereAnswer(ResponseModel):
+    """Vectors by their type."""
+
+    id: str
+    """The ID of the request."""
+    response_type: Literal["embeddings_by_type"]
+    """The kind of response."""
+    embeddings: dict[Literal["float", "base64"], list[list[float] | str]]
+    """A vector for each text, as numbers or as base64 of their bytes (float32, little-endian)."""
+    texts: list[str]
+    """The texts."""
+    meta: CohereMeta
+    """The number of tokens."""
+
+
+def _read_cohere(served: ServedModel, request: CohereEmbedRequest) -> EmbedRequest:
+    prompt = {"search_query": "query", "search_document": "document"}.get(request.input_type or "")
+    return EmbedRequest(
+        inputs=[*request.texts],
+        dimensions=request.output_dimension,
+        truncate=request.truncate != "NONE",
+        truncation_direction="left" if request.truncate == "START" else "right",
+        prompt_name=prompt if prompt in served.embedder.stored.prompts else None,
+    )
+
+
+def cohere_embeddings(_: ServedModel, request: CohereEmbedRequest, embedded: Embedded) -> dict[str, Any]:
+    """Return a vector of length 1 for each text, in the format of Cohere."""
+    return {
+        "id": current_request.get().id,
+        "response_type": "embeddings_by_type",
+        "embeddings": {kind: _written(embedded, kind) for kind in request.embedding_types or ["float"]},
+        "texts": request.texts,
+        "meta": {"billed_units": {"input_tokens": embedded.num_tokens}},
     }
 
 
@@ -133,7 +214,7 @@ class RankedDocuments(ResponseModel):
 Ranking: TypeAlias = list[tuple[int, float]]
 
 
-def _read_documents(request: RerankRequest | DocumentsRequest) -> RerankRequest:
+def _read_documents(_: ServedModel, request: RerankRequest | DocumentsRequest) -> RerankRequest:
     if request.documents is None:
         return request
     texts = [document if isinstance(document, str) else document.text for document in request.documents]
@@ -152,7 +233,7 @@ def rerank(served: ServedModel, request: RerankRequest, ranking: Ranking) -> Any
 
 def rerank_documents(served: ServedModel, request: Any, ranking: Ranking) -> dict[str, Any]:
     """Return the passages, the most relevant to the query first, in the format of Cohere, Jina and vLLM."""
-    texts = _read_documents(request).texts or []
+    texts = _read_documents(served, request).texts or []
     results = [
         {
             "index": i,
@@ -333,7 +414,7 @@ _BORN = "Ada Lovelace was born in London."
 _ANSWER = {"inputs": {"question": "Where was she born?", "context": _BORN}}
 _BASE64 = {"input": _RIVER, "encoding_format": "base64"}
 _OPENAI, _RERANK, _COHERE = (
-    Dialect(openai_embeddings, lambda asked: EmbedRequest(inputs=asked.input, dimensions=asked.dimensions)),
+    Dialect(openai_embeddings, _read_openai),
     Dialect(rerank, _read_documents),
     Dialect(rerank_documents, _read_documents),
 )
@@ -349,6 +430,15 @@ ROUTES = (
     ),
     Route("/v1/embeddings", "embed", embed, OpenAIRequest, OpenAIAnswer, _BASE64, _OPENAI),
     Route("/embeddings", "embed", embed, OpenAIRequest, OpenAIAnswer, {"input": _RIVER}, _OPENAI),
+    Route(
+        "/v2/embed",
+        "embed",
+        embed,
+        CohereEmbedRequest,
+        CohereAnswer,
+        {"texts": [_RIVER], "input_type": "search_document"},
+        Dialect(cohere_embeddings, _read_cohere),
+    ),
     Route("/predict", "predict", predict, PredictRequest, Labels, _FILM, Dialect(_labels)),
     Route("/rerank", "rerank", rank, RerankRequest, list[RankedText] | RankedDocuments, _TEXTS, _RERANK),
     Route("/v2/rerank", "rerank", rank, DocumentsRequest, RankedDocuments, _DOCUMENTS, _COHERE),

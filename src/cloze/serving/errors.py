@@ -20,6 +20,7 @@ from cloze.errors import ClozeError, RunError
 from cloze.serving.limits import MAX_CHARACTERS
 from cloze.serving.queue import ComputationFailed, DeadlineExceeded, Overloaded
 from cloze.serving.schema import TOO_LONG, TOO_MANY, ResponseModel
+from cloze.serving.served_model import UnknownModelError
 
 ErrorType: TypeAlias = Literal[
     "Validation", "Empty", "Overloaded", "Backend", "Timeout", "Unhealthy", "Unauthorized", "NotFound"
@@ -48,8 +49,8 @@ class OpenAIError(ResponseModel):
     """The kind of error, as OpenAI names it."""
     param: str | None
     """Always null: the message names the field."""
-    code: ErrorType
-    """The kind of error, as on all other routes."""
+    code: ErrorType | Literal["model_not_found"]
+    """The kind of error, as on all other routes but for an unknown model."""
 
 
 class OpenAIErrorBody(ResponseModel):
@@ -75,7 +76,7 @@ _ERRORS: dict[int, tuple[ErrorType, str]] = {
 """Documented status codes, with their types and descriptions."""
 
 COMPUTATION_ERRORS = tuple(status for status in _ERRORS if status != 404)
-"""Status codes of the routes that a model answers."""
+"""Status codes of the routes that a model answers; under /v1 also 404, for an unknown model."""
 
 _OPENAI_TYPES = {401: "authentication_error", 424: "server_error", 429: "rate_limit_error"}
 _FIRST_SERVER_ERROR = 500
@@ -91,14 +92,24 @@ class Refused(Exception):  # noqa: N818 (nothing is wrong but the request)
 def documented_errors(path: str, statuses: Iterable[int]) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI descriptions of the error responses of a path."""
     body = OpenAIErrorBody if path.startswith(OPENAI_PREFIX) else ErrorBody
+    if body is OpenAIErrorBody and statuses is COMPUTATION_ERRORS:
+        statuses = (*statuses, 404)
     return {status: {"model": body, "description": _ERRORS[status][1]} for status in statuses}
 
 
 class ErrorResponse(Response):
     """An error in the form that the clients of the requested path read."""
 
-    def __init__(self, status: int, error: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        error: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        is_of_model: bool = False,
+    ) -> None:
         super().__init__(status_code=status)
+        self._is_of_model = is_of_model
         self._error = " ".join(error.split())[:_MAX_MESSAGE_CHARACTERS]
         self._extra_headers = headers
 
@@ -110,8 +121,10 @@ class ErrorResponse(Response):
         if scope["path"].startswith(OPENAI_PREFIX):
             default = "invalid_request_error" if status < _FIRST_SERVER_ERROR else "server_error"
             openai_type = _OPENAI_TYPES.get(status, default)
+            code = "model_not_found" if self._is_of_model else kind
+            status = 404 if self._is_of_model else status
             body = OpenAIErrorBody(
-                error=OpenAIError(message=self._error, type=openai_type, param=None, code=kind)
+                error=OpenAIError(message=self._error, type=openai_type, param=None, code=code)
             )
         content = json.dumps(body.model_dump())
         response = Response(content, status, self._extra_headers, media_type="application/json")
@@ -135,6 +148,7 @@ def add_error_handlers(app: FastAPI) -> None:
         RequestValidationError: lambda error: _invalid(error.errors(), error.body),
         HTTPException: lambda error: ErrorResponse(error.status_code, str(error.detail), error.headers),
         ClozeError: lambda error: ErrorResponse(422, str(error)),
+        UnknownModelError: lambda error: ErrorResponse(422, str(error), is_of_model=True),
         RunError: lambda error: ErrorResponse(424, f"the computation failed: {error}"),
         Overloaded: lambda _: overloaded(),
         DeadlineExceeded: lambda _: ErrorResponse(504, "the request waited too long for the model"),

@@ -8,7 +8,6 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
 from cloze.models.sentence_transformers import SentenceEncoderConfig
@@ -16,7 +15,7 @@ from cloze.serving.errors import shutting_down
 from cloze.serving.limits import MAX_CHARACTERS
 from cloze.serving.routes import GetRoute, ServerState
 from cloze.serving.schema import ResponseModel
-from cloze.serving.served_model import ServedModel
+from cloze.serving.served_model import ServedModel, UnknownModelError
 
 VERSION = version("cloze-bert")
 
@@ -96,7 +95,7 @@ async def openai_models(server: ServerState) -> dict[str, Any]:
 async def openai_model(server: ServerState, model: str) -> dict[str, Any]:
     """Return one of the served models in the format of OpenAI."""
     if model not in server.models:
-        raise HTTPException(404, f"no model {model!r} is served. Choose from {', '.join(server.models)}")
+        raise UnknownModelError(model, server.models)
     return _openai_model(server, model)
 
 

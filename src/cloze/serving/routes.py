@@ -42,7 +42,7 @@ class Dialect(NamedTuple):
 
     write: Callable[[ServedModel, Any, Any], Any]
     """Converts an answer, given the request."""
-    read: Callable[[Any], ModelRequest] | None = None
+    read: Callable[[ServedModel, Any], ModelRequest] | None = None
     """Converts a request; None if it is that of the verb."""
     is_slow: bool = False
     """Whether `write` takes as long as tokenizing, and needs its thread."""
@@ -74,7 +74,7 @@ class Route:
         if self.dialect is None:
             return await self.verb(served, request, queue)
         write, read, is_slow = self.dialect
-        answer = await self.verb(served, request if read is None else read(request), queue)
+        answer = await self.verb(served, request if read is None else read(served, request), queue)
         if not is_slow:
             return write(served, request, answer)
         return await queue.run(lambda: write(served, request, answer), tokens=0, thread="texts")

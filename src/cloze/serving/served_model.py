@@ -1,7 +1,7 @@
 """A served checkpoint: its name, its abilities, and one copy of the encoder for all its heads."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -282,6 +282,14 @@ ABILITIES: Mapping[str, Ability] = MappingProxyType(
 """Abilities by their names in /info; `encode` is access to the encoder's internals."""
 
 
+class UnknownModelError(InputError):
+    """A request names a model that is not served."""
+
+    def __init__(self, name: str, models: Iterable[str]) -> None:
+        what, remedy = f"no model {name!r} is served", f"Choose from {', '.join(models)}"
+        super().__init__(what, where="model", remedy=remedy)
+
+
 ANY_MODEL = "text-embeddings-inference"
 """The model that clients of this server name, which serves one model and reads no name."""
 
@@ -306,8 +314,7 @@ def find_model(
     if name == ANY_MODEL and len(models) == 1:
         name = None
     if name is not None and name not in models:
-        remedy = f"Choose from {', '.join(models)}"
-        raise InputError(f"no model {name!r} is served", where="model", remedy=remedy)
+        raise UnknownModelError(name, models)
     able = {key: model for key, model in models.items() if ability in model.abilities}
     if name in able or (name is None and able):
         return able[name or next(iter(able))]
