@@ -1,14 +1,21 @@
 """cloze without what only Linux has: the files, calls and modules that macOS and Windows lack are hidden."""
 
 import os
+import re
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from helpers import novel_paragraphs
 
+REPOSITORY = Path(__file__).parents[1]
+REFUSED = re.compile(
+    r"(?:^|/)(?:con|prn|aux|nul|com\d|lpt\d)(?:[./]|$)|[<>:\"|?*\\]|[. ](?:/|$)", re.IGNORECASE
+)
 PROGRAM = """
 import asyncio, ctypes, importlib, io, multiprocessing, os, pathlib, shutil, signal, sys, tempfile
 from concurrent.futures import ProcessPoolExecutor
@@ -85,14 +92,33 @@ def test_the_whole_life_of_a_model(system: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\\u4f60" in done.stdout  # cp1252 has no Chinese
     assert (tmp_path / "answers.csv").read_text("utf-8").count("\n") == 41
-    assert not [path for path in tmp_path.rglob("*") if ".writing-" in path.name]
+    written = [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")]
+    assert not [name for name in written if ".writing-" in name]
+    assert names_that_windows_refuses(written) == []
+
+
+def names_that_windows_refuses(names: Sequence[str]) -> list[str]:
+    """Return paths with a part that Windows reserves or forbids, or that differ from others only in case."""
+    alike = Counter(name.casefold() for name in names)
+    return [name for name in names if alike[name.casefold()] > 1 or REFUSED.search(name)]
+
+
+def test_a_clone_fits_on_windows() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, check=True, encoding="utf-8"
+    )
+    names = listed.stdout.strip("\0").split("\0")
+    assert len(names) > 500
+    assert names_that_windows_refuses(names) == []
+    assert max(map(len, names)) < 150  # of 260 with the path of the clone
+    refused = ["a/con.txt", "Aux", "a/b?.txt", "c./d", "e:f", "G", "g"]
+    assert names_that_windows_refuses([*refused, "console.txt", "a/.ci"]) == refused
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("system", ["darwin", "win32"])
 def test_types_hold(system: str, tmp_path: Path) -> None:
     api = pytest.importorskip("mypy.api")
-    repository = Path(__file__).parents[1]
-    settings = ["--config-file", str(repository / "pyproject.toml"), "--cache-dir", str(tmp_path)]
-    out, err, status = api.run([*settings, "--platform", system, str(repository / "src")])
+    settings = ["--config-file", str(REPOSITORY / "pyproject.toml"), "--cache-dir", str(tmp_path)]
+    out, err, status = api.run([*settings, "--platform", system, str(REPOSITORY / "src")])
     assert status == 0, out + err
