@@ -32,7 +32,7 @@ CMD ["--model", "/graph"]
 
 FROM base AS server
 RUN --mount=from=wheel,source=/wheel,target=/wheel \
-    pip install --no-cache-dir 'torch>=2.11,<2.14' --index-url https://download.pytorch.org/whl/cpu \
+    pip install --no-cache-dir 'torch>=2.11,<2.15' --index-url https://download.pytorch.org/whl/cpu \
     && pip install --no-cache-dir --requirement /wheel/requirements.txt \
     && pip install --no-cache-dir --no-deps /wheel/*.whl
 USER 1000

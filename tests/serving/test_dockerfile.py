@@ -63,6 +63,8 @@ def test_only_what_is_copied_is_sent_to_the_builder() -> None:
 def test_the_requirements_are_those_of_the_project_without_torch(tmp_path: Path) -> None:
     (build,) = (command for command in arguments_of("RUN") if "pip wheel" in command)
     command = build.split("&& ")[1].replace("/wheel/", f"{tmp_path}/")
+    assert command.startswith("python -c ")
+    command = command.replace("python", sys.executable, 1)
     subprocess.run(["sh", "-c", command], cwd=ROOT, check=True)
     extras = PROJECT["optional-dependencies"]
     needed = {*PROJECT["dependencies"], *extras["serve"], *extras["onnx"]}
@@ -90,8 +92,8 @@ def test_the_health_check_asks_the_server(models: Mapping[str, ServedModel]) -> 
         create_app({"bert": models["bert"]}, Limits(), api_keys=lambda: {"0123456789abcdef"})
     ) as address:
         command = [part.replace("http://127.0.0.1:8080", address) for part in arguments]
-        assert subprocess.run([shutil.which("python3") or program, *command], check=False).returncode == 0
-    stopped = subprocess.run([shutil.which("python3") or program, *command], check=False, capture_output=True)
+        assert subprocess.run([sys.executable, *command], check=False).returncode == 0
+    stopped = subprocess.run([sys.executable, *command], check=False, capture_output=True)
     assert stopped.returncode == 1
 
 

@@ -3,10 +3,12 @@
 Source: evaluate-v1.1.py and evaluate-v2.0.py of the SQuAD website (Rajpurkar et al. 2016, 2018).
 """
 
+import operator
 import re
 import string
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
 from statistics import fmean
 
 from cloze.metrics.breakdown import Breakdown, PartScores
@@ -54,7 +56,8 @@ def squad_v2_scores(
                     float(question not in has_answer) if question in replaced else by_question[question]
                     for question in questions
                 ]
-                scores[f"{prefix}{name}"] = 100.0 * sum(scored) / len(questions)
+                total = reduce(operator.add, scored)  # sum() rounds otherwise from Python 3.12
+                scores[f"{prefix}{name}"] = 100.0 * total / len(questions)
             scores[f"{prefix}total"] = len(questions)
     if na_probs is not None:
         for name, by_question in (("exact", exact), ("f1", f1)):
