@@ -14,7 +14,7 @@ from cloze.cli import VERBS, load_verb
 from cloze.cli.parameters import IN_MEMORY, IN_PYTHON
 from cloze.cli.parser import COMMON_FLAGS, Command
 from cloze.parallel_map import RayCluster
-from cloze.signatures import AnnotationNames
+from cloze.signatures import evaluate_annotation
 
 IN_SHELL = {"completion", "help"}
 """Verbs about the command line itself."""
@@ -37,10 +37,7 @@ def test_flags_are_the_keywords_of_a_public_function(verb: str) -> None:
         for parameter in Command(loaded, verb).parameters.values()
         if parameter.name not in {*COMMON_FLAGS, *loaded.modes}
     }
-    keywords, hints = (
-        inspect.signature(loaded.function).parameters,
-        typing.get_type_hints(loaded.function, localns=AnnotationNames(loaded.function)),
-    )
+    keywords = inspect.signature(loaded.function).parameters
     only_python = {
         name
         for name, keyword in keywords.items()
@@ -54,7 +51,9 @@ def test_flags_are_the_keywords_of_a_public_function(verb: str) -> None:
         assert flag.default is keyword.default, name
         assert flag.default is not True, name  # no word turns a switch off
         assert flag.is_positional == (keyword.kind is not inspect.Parameter.KEYWORD_ONLY), name
-        members = members_of(hints[name]) - {types.NoneType}
+        kind = evaluate_annotation(keyword.annotation, loaded.function)
+        kind = kind.__origin__ if typing.get_origin(kind) is typing.Annotated else kind
+        members = members_of(kind) - {types.NoneType}
         if flag.kind is str:  # paths and names; what is in memory has no word
             assert {str, Path, Any} & members or flag.shape == "table", name
         else:

@@ -15,7 +15,7 @@ from cloze.config import read_dict
 from cloze.errors import InputError
 from cloze.file_io import to_json_text
 from cloze.progress import Progress
-from cloze.signatures import AnnotationNames
+from cloze.signatures import evaluate_annotation
 from cloze.text_encoding import escape_controls
 
 SHORT_FLAGS = {
@@ -182,11 +182,11 @@ def _members(kind: Any) -> list[Any]:
 
 def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
     """Return the flags and positional arguments of a function, or of the fields of a dataclass."""
-    hints = typing.get_type_hints(function, localns=AnnotationNames(function), include_extras=True)
     texts = _descriptions(function)
     parameters: list[Parameter] = []
     for name, parameter in inspect.signature(function).parameters.items():
-        hint, *marks = get_args(hints[name]) if get_origin(hints[name]) is Annotated else [hints[name]]
+        annotation = evaluate_annotation(parameter.annotation, function)
+        hint, *marks = get_args(annotation) if get_origin(annotation) is Annotated else [annotation]
         is_keyword = inspect.isclass(function) or parameter.kind is inspect.Parameter.KEYWORD_ONLY
         is_positional = POSITIONAL in marks or not is_keyword
         is_in_python = name in IN_PYTHON or (name == IN_MEMORY and hint is Any)
