@@ -21,7 +21,7 @@ LEARNABLE = sorted(name for name, task in TASKS.items() if task.trained_as is No
 
 
 def read(name: str, path: Path, **settings: Any) -> tuple[Task, list[Any]]:
-    task, train, _ = read_examples(task_of(name, **settings), path, path)
+    task, train, *_ = read_examples(task_of(name, **settings), path, path)
     return task, train
 
 
@@ -116,7 +116,8 @@ def test_learning_curve(write, capsys):
     result = json.loads(printed.out)
     assert (result["examples"], result["main_metric"]) == (30, "accuracy")
     assert [scores["train_examples"] for scores in result["baselines"]] == [1, 1, 12, 12, *[30] * 4]
-    assert printed.err == "500 examples are left out: there are 30\n"
+    assert printed.err.startswith("warning: rows to score on that are in the training data: 30 of 30. ")
+    assert printed.err.endswith("\n500 examples are left out: there are 30\n")
     assert main(command) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["majority", "tfidf_logistic"]

@@ -20,11 +20,12 @@ from cloze import artifacts, file_io
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.config import load_finetuning
 from cloze.finetuning.data import read_examples
+from cloze.finetuning.findings import tell
 from cloze.finetuning.finetune import extract_scores
 from cloze.finetuning.objective import FinetuningObjective
 from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
-from cloze.progress import Progress
+from cloze.progress import SILENT, Progress
 from cloze.tasks.registry import find_task
 from cloze.tokenization.loading import load_tokenizer
 from cloze.training.checkpoints import CheckpointConfig
@@ -132,7 +133,8 @@ def test_train_examples_limits_the_training_data(config, capsys):
         parts.append(part.data.train)
     assert all(example in parts[1] for example in parts[0])
     assert all(example in whole.data.train for example in parts[1])
-    prepare(REVIEWS, replace(config, max_seq_length=8), progress=Progress())
+    cut = prepare(REVIEWS, replace(config, max_seq_length=8))
+    tell(cut.data.findings, Progress())
     told = capsys.readouterr().err
     assert "training examples are longer than 8 tokens: cut" in told
     assert "14 examples to score on: scores are uncertain by up to ±0.26" in told
@@ -436,7 +438,8 @@ def test_classes_without_training_examples_are_warned_of(reviews, tmp_path):
     )
     dev = tmp_path / "dev.tsv"
     dev.write_text("review\tliked\nthe film was good\tyes\nthe film was so\tso-so\nthe book was so\tso-so\n")
+    findings = read_examples(task, reviews, dev)[-1]
     with pytest.warns(
         DataWarning, match=r"dev.tsv: no training example has 'so-so' \(2 examples\) of the data"
     ):
-        read_examples(task, reviews, dev)
+        tell(findings, SILENT)

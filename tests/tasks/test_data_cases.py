@@ -13,6 +13,7 @@ import pytest
 
 from cloze.data.reading.tagged_text import TaggedText
 from cloze.errors import DataWarning, InputError
+from cloze.finetuning.findings import find_in_labels
 from cloze.inference.embedding_files import read_texts
 from cloze.tasks.predict import featurize
 from cloze.tasks.questions import SpanQuestion
@@ -87,11 +88,13 @@ def test_data_are_read_warned_of_or_refused(tmp_path, tokenizer, name, file, set
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             examples = read()
-            fitted = list(task.fit(examples).answer.labels) if "fits" in told else None
+            fitted = task.fit(examples) if "fits" in told else None
         found = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
+        if fitted is not None:
+            found += [finding.sentence for finding in find_in_labels(task, fitted, examples)]
         assert len(found) == ("warns" in told)
         for part in told.get("warns", "").split(" … "):
             assert part in "".join(found)
-        assert fitted == told.get("fits")
+        assert (None if fitted is None else list(fitted.answer.labels)) == told.get("fits")
         if "reads" in told:
             assert [shown(example, show) for example in examples] == told["reads"]

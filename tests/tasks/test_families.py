@@ -128,7 +128,7 @@ def test_duplicates_are_all_in_one_split(tmp_path, pair):
     names = "text\tlabel" if pair is None else "text\tpair\tlabel"
     rows = [[f"text {n % 50}", *([] if pair is None else [pair]), "xy"[n % 2]] for n in range(200)]
     (tmp_path / "a.tsv").write_text("\n".join([names, *("\t".join(row) for row in rows)]) + "\n")
-    _, train, dev = read_examples(task, tmp_path / "a.tsv", None)
+    _, train, dev, _ = read_examples(task, tmp_path / "a.tsv", None)
     assert len(train) + len(dev) == 200
     assert dev
     assert not {example.text for example in train} & {example.text for example in dev}

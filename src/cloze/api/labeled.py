@@ -64,6 +64,7 @@ def baseline(
             sample contains the smaller ones.
     """
     from cloze.finetuning.data import read_examples, sample
+    from cloze.finetuning.findings import tell
     from cloze.finetuning.preparation import check_trainable
     from cloze.optional_dependencies import require
     from cloze.tasks.config import with_settings
@@ -79,7 +80,8 @@ def baseline(
     dev_file = None
     if dev is not None:
         configured, dev_file = open_data(configured, dev, "dev", "dev")
-    fitted, examples, held_out = read_examples(configured, train_file, dev_file)
+    fitted, examples, held_out, findings = read_examples(configured, train_file, dev_file)
+    tell(findings, shown)
     if not any(size is None or size <= len(examples) for size in numbers):
         raise InputError(f"there are {len(examples):,} examples to learn from", where=fitted.name)
     if not (baselines := fitted.answer.baselines(examples)):

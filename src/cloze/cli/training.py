@@ -17,6 +17,9 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.training.plan import RunPlan
 
 
+_MAX_ENTRIES = 20
+
+
 def _show_settings(toml: str) -> None:
     print(toml, end="")
 
@@ -70,7 +73,7 @@ def _show_pretrain(metrics: dict[str, float], output: str | Path) -> Shown:
 
 
 def _show_data(summary: Mapping[str, Any]) -> Shown:
-    texts = {name: _as_text(value) for name, value in summary.items()}
+    texts = {name: _as_text(value) for name, value in summary.items() if name != "findings"}  # told already
     lines = ["the data are valid", *(f"  {name:<16} {text}" for name, text in texts.items() if text)]
     return summary, "\n".join(lines)
 
@@ -100,14 +103,18 @@ def _show_finetune(result: "FinetuneResult") -> Shown:
 
 
 def _as_text(value: object) -> str:
-    """Return a value for people; of a table the entries that are set.
+    """Return a value for people: of a table the entries that are set, and of many entries the first.
 
     >>> _as_text({"text_column": "note", "labels": ["no", "yes"], "balanced": False})
     'text_column note, labels [no, yes]'
     """
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_as_text(entry)}" for key, entry in value.items() if entry)
-    return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
+        return _first([f"{key} {_as_text(entry)}" for key, entry in value.items() if entry])
+    return f"[{_first([*map(str, value)])}]" if isinstance(value, list) else str(value)
+
+
+def _first(texts: Sequence[str]) -> str:
+    return ", ".join([*texts[:_MAX_ENTRIES], *["…"] * (len(texts) > _MAX_ENTRIES)])
 
 
 @verb("baseline", "baseline")

@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import warnings
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ import numpy as np
 from cloze.data.hashing import mix
 from cloze.data.reading.directories import is_source, source_sha256
 from cloze.data.reading.memory import ROWS_EXTENSION, Data, MemoryRows
-from cloze.errors import DataWarning, InputError
+from cloze.errors import InputError
 from cloze.finetuning.config import DEV_FRACTION, FinetuneConfig
+from cloze.finetuning.findings import Finding, classes_of, count_classes, find_in_examples, place
 from cloze.progress import Progress
 from cloze.remote_files import to_path_or_url
 from cloze.tables import format_count
@@ -48,6 +48,8 @@ class LabeledData:
     unlabeled: list[Any]
     """Examples that a teacher alone labels."""
     unlabeled_features: Features
+    findings: list[Finding]
+    """What is told of the data before training."""
 
     @property
     def flat_train_features(self) -> list[Any]:
@@ -85,7 +87,9 @@ def load_data(
         for setting, name in files.items()
     }
     train_source, dev_source = sources["train"], sources.get("dev")
-    task, train, dev = read_examples(task, train_source, dev_source, dev_fraction=config.dev_fraction)
+    task, train, dev, findings = read_examples(
+        task, train_source, dev_source, dev_fraction=config.dev_fraction
+    )
     if config.train_examples is not None:
         if config.train_examples > len(train):
             what = f"there are {len(train):,} training examples, fewer than train_examples {config.train_examples:,}"
@@ -97,8 +101,10 @@ def load_data(
         progress.note(describe_classes(counts))
         if len(dev) < MIN_DEV_EXAMPLES:
             interval = 1.96 * math.sqrt(0.25 / len(dev))
-            what = f"{format_count(len(dev), 'example')} to score on: scores are uncertain by up to ±{interval:.2f}"
-            progress.note(f"warning: {what} (95%). Label more, or give a larger file to score on")
+            what = f"{format_count(len(dev), 'example')} to score on"
+            what = f"{what}: scores are uncertain by up to ±{interval:.2f} (95%)"
+            remedy = "Label more, or give a larger file to score on"
+            findings.append(Finding("few_examples", len(dev), (), what, remedy))
     for note in task.answer.notes(train, dev, tokenizer):
         progress.note(note)
     unlabeled = list(task.examples(sources["unlabeled"], labeled=False)) if "unlabeled" in sources else []
@@ -114,7 +120,10 @@ def load_data(
         losses = count_losses(examples, features, tokenizer)
         if losses.truncated:
             truncated = f"{losses.truncated:,} of {len(examples):,} {name} examples"
-            progress.note(f"{task.answer.describe_truncation(truncated, limit)}: cut")
+            what = f"{task.answer.describe_truncation(truncated, limit)}: cut"
+            cut = zip(examples, features, strict=True)
+            rows = tuple((place(e),) for e, of_one in cut if any(f.is_truncated for f in of_one))
+            findings.append(Finding("long_texts", losses.truncated, rows, what))
         if labeled_in is not None:
             losses.unknown.warn(f"{name} examples")
             if not any(task.answer.batch([one]).num_targets for one in chain.from_iterable(features)):
@@ -125,31 +134,27 @@ def load_data(
     train_features = tokenize(train, "training", train_source)
     dev_features = tokenize(dev, "dev", train_source if dev_source is None else dev_source)
     unlabeled_features = tokenize(unlabeled, "unlabeled", None) if unlabeled else []
-    return task, LabeledData(train, train_features, dev, dev_features, unlabeled, unlabeled_features)
+    return task, LabeledData(
+        train, train_features, dev, dev_features, unlabeled, unlabeled_features, findings
+    )
 
 
 def read_examples(
     task: Task, train_file: Data, dev_file: Data | None, *, dev_fraction: float = DEV_FRACTION
-) -> tuple[Task, list[Any], list[Any]]:
-    """Return the task fitted to the training data, the training examples, and the dev examples.
+) -> tuple[Task, list[Any], list[Any], list[Finding]]:
+    """Return the task fitted to the training data, the training examples, the dev examples, and what is found in them.
 
     Without dev data a share of the training data is held out.
     """
     train = list(task.examples(train_file))
-    task = task.fit(train)
+    given, task = task, task.fit(train)
     if dev_file is None:
         train, dev = _hold_out(task, train, dev_fraction, where=train_file)
     else:
         dev = list(task.examples(dev_file))
     task.answer.check_scorable(dev)
-    trained = count_classes(task, train)
-    counts = {name: count for name, count in count_classes(task, dev).items() if count and not trained[name]}
-    if counts:
-        names = ", ".join(f"{name!r} ({format_count(count, 'example')})" for name, count in counts.items())
-        what = f"no training example has {names} of the data to score on, which cannot be learned"
-        where = train_file if dev_file is None else dev_file
-        warnings.warn(DataWarning(f"{where}: {what}. Label more, or leave them out"), stacklevel=2)
-    return task, train, dev
+    findings = find_in_examples(given, task, train, dev, is_held_out=dev_file is None)
+    return task, train, dev, findings
 
 
 def _hold_out(
@@ -160,7 +165,7 @@ def _hold_out(
     groups = [number if key is None else key for number, key in enumerate(keys)]
     classes: dict[Hashable, frozenset[str]] = {}
     for group, example in zip(groups, examples, strict=True):
-        classes.setdefault(group, _classes_of(example))  # of texts that occur twice the first
+        classes.setdefault(group, classes_of(example))  # of texts that occur twice the first
     is_stratified = all(len(of_group) == 1 for of_group in classes.values())
     strata = list(classes.values()) if is_stratified else [None] * len(classes)
     chosen = choose_held_out(strata, fraction, seed=_SEED)
@@ -212,15 +217,3 @@ def fraction_size(num_examples: int, fraction: float) -> int:
     (3, 1)
     """
     return max(1, round(fraction * num_examples))
-
-
-def count_classes(task: Task, examples: Sequence[Any]) -> dict[str, int]:
-    """Return the number of examples of each class; empty if the task has no classes."""
-    counts = Counter(chain.from_iterable(map(_classes_of, examples)))
-    return {name: counts[name] for name in task.answer.class_names} if counts else {}
-
-
-def _classes_of(example: Any) -> frozenset[str]:
-    """Return the label or the labels of an example; empty if it has an answer of another kind."""
-    gold = getattr(example, "gold", None)
-    return gold if isinstance(gold, frozenset) else frozenset([gold] if isinstance(gold, str) else [])

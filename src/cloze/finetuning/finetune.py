@@ -22,7 +22,8 @@ from cloze.data.reading.memory import ROWS_EXTENSION
 from cloze.errors import InputError
 from cloze.file_io import read_json, write_json
 from cloze.finetuning.config import FinetuneConfig, GridConfig, load_finetuning
-from cloze.finetuning.data import count_classes, fraction_size, sample
+from cloze.finetuning.data import fraction_size, sample
+from cloze.finetuning.findings import count_classes, tell
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
 from cloze.finetuning.preparation import PreparedData, prepare_data
 from cloze.finetuning.run import SCORES, train_and_score
@@ -82,6 +83,8 @@ def finetune(
             read = [config.model, config.train, config.dev, distillation.teacher, distillation.unlabeled]
             context.run_on_rank_zero(lambda: check_output(run, overwrite=launch.overwrite, inputs=read))
         prepared = prepare_data(task, config, context, launch.progress)
+        if context.is_rank_zero:
+            tell(prepared.data.findings, launch.progress)
         config, files = prepared.config, dict[str, Path]()
         for name in ("train", "dev"):  # data in memory become files of the run
             source = getattr(config, name)
@@ -111,6 +114,7 @@ def validate(task: Task, config: FinetuneConfig, *, progress: Progress) -> dict[
     """Read, check and tokenize all data as `finetune` does, without training; return their sizes and settings."""
     prepared = prepare_data(task, config, DistributedContext(resolve_device(config.device)), progress)
     data, features = prepared.data, prepared.data.flat_train_features
+    tell(data.findings, progress, most=None)
     return {
         "train_examples": len(data.train),
         "dev_examples": len(data.dev),
@@ -119,6 +123,7 @@ def validate(task: Task, config: FinetuneConfig, *, progress: Progress) -> dict[
         "longest": max(feature.num_tokens for feature in features),
         "classes": count_classes(prepared.task, data.train),
         "settings": prepared.task.to_dict(),
+        "findings": [finding.to_dict() for finding in data.findings],
     }
 
 
@@ -129,6 +134,7 @@ def plan_finetuning(task: Task, config: FinetuneConfig, *, progress: Progress = 
     """
     context = DistributedContext(resolve_device(config.device))
     prepared = prepare_data(task, config, context, progress)
+    tell(prepared.data.findings, progress)
     config = prepared.config
     trials = [trial for _, trial in expand_grid(config)]
     epochs = fmean(trial.epochs * trial.data_fraction for trial in trials)

@@ -1,7 +1,6 @@
 """Labels of tables: texts that may stand for a missing one, and weights of classes."""
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from cloze.data.reading.annotations import unwrap_labels
 from cloze.data.reading.bad_rows import MissingLabelError
 from cloze.data.reading.json_rows import as_text
 from cloze.data.reading.tables import Row
-from cloze.errors import DataWarning, InputError
+from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.file_names import CONFIG_FILE
 from cloze.models.config_file import load_labels
@@ -42,22 +41,6 @@ def plain_label(label: str) -> str:
     number, _, fraction = label.partition(".")
     is_whole = number.removeprefix("-").isdecimal() and fraction.strip("0") == ""
     return number if is_whole and fraction else label
-
-
-def warn_of_classes(labels: Sequence[str], classes: Sequence[str], where: str) -> None:
-    """Warn of classes among the labels of all rows that may stand for a missing one, or that nearly all differ."""
-    counts = Counter(labels)
-    numbers = {float(name) for name in classes if name.lstrip("+-").replace(".", "", 1).isdecimal()}
-    has_opposites = numbers == {-number for number in numbers}  # as -1, 0, 1 of a scale
-    suspects = [name for name in classes if name in (PLACEHOLDERS if has_opposites else NO_LABELS)]
-    if suspects and "+" not in classes:
-        shown = ", ".join(f"{name!r} ({counts[name]:,} of {len(labels):,})" for name in suspects)
-        remedy = "`missing_labels=drop` leaves them out, -1 if the setting labels names the classes"
-        warnings.warn(DataWarning(f"{where}: rows have the label {shown}. {remedy}"), stacklevel=2)
-    if len(classes) > max(20, len(labels) / 2):
-        what = f"{len(classes):,} classes in {len(labels):,} examples: most have one example"
-        remedy = "Numbers are learned by the task regression; `label_column` names another column"
-        warnings.warn(DataWarning(f"{where}: {what}. {remedy}"), stacklevel=2)
 
 
 def read_label(row: Row, *, labels: Sequence[str] = (), missing: MissingLabels = "refuse") -> str:

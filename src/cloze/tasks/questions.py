@@ -207,6 +207,9 @@ class QuestionReader(RowReader[SpanQuestion]):
     def group(self, example: SpanQuestion) -> Hashable:
         return example.paragraph.text
 
+    def key(self, example: SpanQuestion) -> Hashable:
+        return example.question, example.paragraph.text
+
 
 @lru_cache(maxsize=1)
 def _paragraph(text: str) -> Paragraph:

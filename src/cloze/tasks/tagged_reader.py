@@ -10,7 +10,7 @@ import re
 import unicodedata
 import warnings
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -97,6 +97,10 @@ class TaggedReader:
 
     def group(self, example: TaggedText) -> str | None:
         return example.document
+
+    def key(self, example: TaggedText) -> Hashable:
+        """Return all that the model reads of an example."""
+        return tuple(sentence.words for sentence in example.sentences)
 
     def read(
         self, source: Data, answer: Any, *, labeled: bool = True, **how: bool

@@ -104,6 +104,10 @@ class RowReader(ABC, Generic[ExampleT]):
         """
         return None
 
+    def key(self, example: ExampleT) -> Hashable:
+        """Return all that the model reads of an example, which copies share; None if nothing tells them."""
+        return self.group(example)
+
     def read(
         self,
         source: Data,
@@ -179,6 +183,9 @@ class TextReader(RowReader[LabeledText]):
 
     def group(self, example: LabeledText) -> Hashable:
         return example.text, example.pair
+
+    def key(self, example: LabeledText) -> Hashable:
+        return example.text, example.pair, example.negatives
 
 
 @dataclass(frozen=True, kw_only=True)

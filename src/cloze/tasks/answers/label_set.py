@@ -36,7 +36,6 @@ from cloze.tasks.labels import (
     plain_label,
     read_label,
     unknown_label,
-    warn_of_classes,
 )
 from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts
@@ -151,11 +150,9 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
     def fit(self, examples: Texts) -> Self:
         labels = self.labels or self.label_columns
         if not labels:
-            gold = [label for example in examples for label in example.gold]
-            labels, where = sort_classes({*gold}), source_of(examples[0].where)
+            labels = sort_classes({label for example in examples for label in example.gold})
             if not labels:
-                raise InputError("no row has a label", where=where)
-            warn_of_classes(gold, labels, where)
+                raise InputError("no row has a label", where=source_of(examples[0].where))
         weights = self.positive_weights
         if weights == "balanced":
             counts, num_examples = _counts(examples), len(examples)

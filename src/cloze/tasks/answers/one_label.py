@@ -39,7 +39,6 @@ from cloze.tasks.labels import (
     plain_label,
     read_label,
     unknown_label,
-    warn_of_classes,
 )
 from cloze.tasks.task_batch import Baseline, GoldAnswer, Outputs, SummedLoss, TaskBatch, Tensor
 from cloze.tasks.texts import LabeledText, Texts
@@ -111,8 +110,6 @@ class OneLabel(TextAnswer[ClassPrediction]):
         if len(labels) < 2:
             what = f"every row has the label {labels[0]!r}"
             raise InputError(what, where=where, remedy="A classifier needs examples of two labels at least")
-        if not self.labels:
-            warn_of_classes([example.gold for example in examples], labels, where)
         kind, weights = replace(self, labels=labels, class_weights=()), self.class_weights
         if weights == "balanced":
             counts = Counter(example.gold for example in examples)
