@@ -65,8 +65,8 @@ FIRST, SECOND = ("steps", 0), ("steps", 1)
         (put(*SECOND, "reveal", "below", value=None), ", step 2, reveal.below: field required"),
         (put(*FIRST, "view", value="map"), ", step 1, view: input should be 'fill', 'predict'"),
         (
-            put(*FIRST, "state", "colour", value="red"),
-            ", step 1, state.colour: input should be 'text', 'pair'",
+            put(*FIRST, "state", "size", value="red"),
+            ", step 1, state.size: input should be 'text', 'pair'",
         ),
         (put(*FIRST, "choices", value=["is"]), ", step 1, choices: list should have at least 2 items"),
         (put(*FIRST, "choices", value=["is", "is"]), ", step 1, choices: one occurs twice"),

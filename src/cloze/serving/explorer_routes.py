@@ -62,7 +62,7 @@ def guess(served: ServedModel, request: GuessRequest) -> dict[str, Any]:
     """
     tokenizer, fill_mask = served.tokenizer, served.fill_mask
     tokens, mask = tokenizer.tokens, tokenizer.special_token("mask")
-    found = []
+    guesses = []
     for text in request.texts:
         probabilities_V = fill_mask.probabilities(text)[0]
         ids = tokenizer.encode(text).input_ids
@@ -76,8 +76,8 @@ def guess(served: ServedModel, request: GuessRequest) -> dict[str, Any]:
             words.append({"tokens": [tokens[i] for i in of_word], "rank": rank, "probability": probability})
         best = np.argsort(-probabilities_V, kind="stable")[:_TOP_K]
         candidates = [{"token": tokens[i], "probability": float(probabilities_V[i])} for i in best]
-        found.append({"candidates": candidates, "words": words})
-    return {"vocab_size": len(tokens), "texts": found}
+        guesses.append({"candidates": candidates, "words": words})
+    return {"vocab_size": len(tokens), "texts": guesses}
 
 
 def _view(name: str) -> Verb:
