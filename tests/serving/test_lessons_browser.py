@@ -246,7 +246,7 @@ def check_guess(page: Any, step: dict[str, Any], guess: str, expected: Expected)
         word = reveal["answer"]
         (_, share, of_answer) = next(row for row in rows if row[0] == word)
         rank = 1 + sum(other > share for _, other, _ in rows)
-        line = f"The text has another word: “{word}” is {ordinal(rank)} of {len(rows):,}: {of_answer}."
+        line = f"The right word: “{word}” is {ordinal(rank)} of {len(rows):,}: {of_answer}."
         check_shown(page.locator(".reveal > p").nth(1).text_content(), line)
 
 

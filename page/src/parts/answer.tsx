@@ -101,7 +101,7 @@ export function Skeleton() {
   return <div class="skeleton" aria-hidden="true"><i /><i /><i /><i /></div>;
 }
 
-/** Show an answer, marked as busy while a newer one is computed, with the menu that copies its request. */
+/** Show an answer, marked as busy while a newer one is computed, with buttons that copy its request. */
 export function Answer<T>({
   asked,
   children,

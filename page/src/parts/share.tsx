@@ -1,6 +1,6 @@
 /** The request behind an answer, to copy as a curl command or as Python, and the answer as JSON. */
 
-import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { hasKey } from "../server";
 
 interface Exchange {
@@ -11,55 +11,17 @@ interface Exchange {
 
 const FORMATS = { curl: asCurl, Python: asPython, JSON: asJson };
 
-/** A menu that copies a request or its answer. Source: the pattern of a menu button in ARIA's authoring practices. */
+/** Buttons that copy a request or its answer. */
 export function Share(exchange: Exchange) {
   const [copied, setCopied] = useState("");
-  const [opened, setOpened] = useState<number | null>(null); // the item that opening focuses
-  const isOpen = opened !== null;
-  const place = useRef<HTMLSpanElement>(null);
-  const id = useId();
-  const focus = (number: number) => {
-    const items = place.current!.querySelectorAll<HTMLElement>('[role="menuitem"]');
-    items[(number + items.length) % items.length]?.focus();
-  };
-  useLayoutEffect(() => {
-    if (opened !== null) focus(opened);
-  }, [opened]);
-  const close = () => {
-    setOpened(null);
-    place.current!.querySelector("button")!.focus();
-  };
-  const write = async (name: keyof typeof FORMATS) => {
-    close();
+  const write = async (name: keyof typeof FORMATS) =>
     setCopied((await copy(FORMATS[name](exchange))) ? `Copied as ${name}.` : "The browser does not allow copying.");
-  };
-  const press = (event: KeyboardEvent) => {
-    const items = [...place.current!.querySelectorAll('[role="menuitem"]')];
-    const here = items.indexOf(document.activeElement!);
-    const moves: Record<string, () => void> = isOpen
-      ? { ArrowDown: () => focus(here + 1), ArrowUp: () => focus(here - 1), Home: () => focus(0), End: () => focus(-1), Escape: close }
-      : { ArrowDown: () => setOpened(0), ArrowUp: () => setOpened(-1) };
-    if (!(event.key in moves)) return;
-    event.preventDefault();
-    moves[event.key]();
-  };
-  const leave = (event: FocusEvent) => {
-    if (!place.current?.contains(event.relatedTarget as Node | null)) setOpened(null);
-  };
   return (
-    <p class="sharing examples">
-      <span class="menu" ref={place} onKeyDown={press} onFocusOut={leave}>
-        <button type="button" class="chip" aria-haspopup="menu" aria-expanded={isOpen} aria-controls={isOpen ? id : undefined} onClick={() => (isOpen ? close() : setOpened(0))}>
-          Copy as
-        </button>
-        {isOpen && (
-          <span role="menu" id={id} aria-label="Copy as">
-            {(Object.keys(FORMATS) as (keyof typeof FORMATS)[]).map((name) => (
-              <button type="button" role="menuitem" tabIndex={-1} onClick={() => write(name)}>{name}</button>
-            ))}
-          </span>
-        )}
-      </span>
+    <p class="sharing examples" role="group" aria-label="Copy as">
+      <span class="muted">Copy as</span>
+      {(Object.keys(FORMATS) as (keyof typeof FORMATS)[]).map((name) => (
+        <button type="button" class="chip" onClick={() => write(name)}>{name}</button>
+      ))}
       <span class="muted" role="status">{copied}</span>
     </p>
   );

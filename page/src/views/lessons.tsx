@@ -231,7 +231,7 @@ function Reveal({ step, rows, guess, count }: { step: Step; rows: Row[]; guess: 
   return (
     <div class="reveal">
       <p class="answer">{placeOf(measure, row, count)}</p>
-      {original && original !== row && <p>The text has another word: {placeOf(measure, original, count)}</p>}
+      {original && original !== row && <p>The right word: {placeOf(measure, original, count)}</p>}
       <p class="remark">{filled(template, values)}</p>
       <Ranking measure={measure} rows={rows} marked={[row, original]} />
     </div>
