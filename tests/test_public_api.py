@@ -23,14 +23,25 @@ def test_unknown_names_are_attribute_errors():
         _ = cloze.Nonsense
 
 
-def test_import_and_help_load_no_large_packages():
-    program = (
-        "import sys; from cloze.cli import main; assert main(['--help']) == 0; "
-        "heavy = {'torch', 'pyarrow', 'numpy', 'tokenizers', 'cyclopts', 'rich'} & set(sys.modules); "
-        "assert not heavy, heavy"
-    )
+COMMAND = "from cloze.cli import main; assert main({!r}) == 0"
+
+
+@pytest.mark.parametrize(
+    ("program", "needed"),
+    [
+        (COMMAND.format(["--help"]), []),
+        (COMMAND.format(["--version"]), []),
+        (COMMAND.format(["fill", "--help"]), ["cyclopts", "rich"]),
+        (COMMAND.format(["tasks"]), ["cyclopts", "numpy", "tokenizers", "cloze.data.reading.source"]),
+        ("import cloze; cloze.FillMask, cloze.Embedder", ["numpy", "tokenizers"]),
+    ],
+)
+def test_a_start_imports_only_the_large_packages_that_it_needs(program: str, needed: list[str]) -> None:
+    large = ["torch", "pyarrow", "numpy", "tokenizers", "cyclopts", "rich", "cloze.data.reading.source"]
+    others = [name for name in large if name not in needed]
+    program += f"; import sys; print('heavy', *(name for name in {others} if name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "pretrain" in done.stdout
+    assert done.stdout.splitlines()[-1] == "heavy"
 
 
 def test_the_result_of_a_build_is_a_table_in_a_notebook() -> None:

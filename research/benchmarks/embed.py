@@ -134,12 +134,13 @@ class Embed(_VectorBenchmark):
         vectors = {"cloze": embedder(texts)}
         for name in peers:
             peer = PEERS[name]
-            encode, batch_size = _fastest(peer.load(model, device, self.compute_dtype, directory), texts)
-            does = f"{peer.does}, batches of {batch_size}, the fastest of {', '.join(map(str, _BATCH_SIZES))}"
-            contestants.append(Contestant(name, does, _work(encode, texts, device)))
-            tolerance = max(self.tolerance, peer.tolerance)
-            vectors[name] = encode(texts)
-            checks.append(_compare(name, vectors["cloze"], vectors[name], tolerance))
+            with self.attempt(name):
+                encode, batch_size = _fastest(peer.load(model, device, self.compute_dtype, directory), texts)
+                does = f"{peer.does}, batches of {batch_size}, the fastest of {', '.join(map(str, _BATCH_SIZES))}"
+                vectors[name] = encode(texts)
+                tolerance = max(self.tolerance, peer.tolerance)
+                checks.append(_compare(name, vectors["cloze"], vectors[name], tolerance))
+                contestants.append(Contestant(name, does, _work(encode, texts, device)))
         tokens = [len(embedder.tokenizer.encode(text)) for text in texts]
         lengths = np.minimum(tokens, embedder.max_seq_length)
         limit = None
@@ -202,25 +203,26 @@ class Latency(_VectorBenchmark):
         contestants = [Contestant("cloze", "Embedder on one text", _single_work(embedder, texts, device))]
         checks: list[Check] = []
         for name in peers:
-            if is_graph(model):
-                if name not in GRAPH_PEERS:
-                    remedy = "Choose onnxruntime, sentence-transformers or fastembed"
-                    raise InputError(f"{name} does not run the graph itself", where="--vs", remedy=remedy)
-                does, load = GRAPH_PEERS[name]
-                encode = load(model, embedder, texts)
-            elif name == "transformers":
-                encode = load_transformers(model, device)
-                does = "AutoTokenizer and AutoModel on one text, float32, mean over tokens"
-            else:
-                encode = partial(
-                    _in_one_batch, PEERS[name].load(model, device, self.compute_dtype, directory)
-                )
-                does = f"{PEERS[name].does}, one text"
-            contestants.append(Contestant(name, does, _single_work(encode, texts, device)))
-            ours, theirs = (np.concatenate([one([text]) for text in texts]) for one in (embedder, encode))
-            is_int8 = is_graph(model) or name.endswith("-int8")
-            tolerance = INT8_TOLERANCE if is_int8 else self.tolerance
-            checks.append(_compare(name, ours, theirs, tolerance))
+            if is_graph(model) and name not in GRAPH_PEERS:
+                remedy = "Choose onnxruntime, sentence-transformers or fastembed"
+                raise InputError(f"{name} does not run the graph itself", where="--vs", remedy=remedy)
+            with self.attempt(name):
+                if is_graph(model):
+                    does, load = GRAPH_PEERS[name]
+                    encode = load(model, embedder, texts)
+                elif name == "transformers":
+                    encode = load_transformers(model, device)
+                    does = "AutoTokenizer and AutoModel on one text, float32, mean over tokens"
+                else:
+                    encode = partial(
+                        _in_one_batch, PEERS[name].load(model, device, self.compute_dtype, directory)
+                    )
+                    does = f"{PEERS[name].does}, one text"
+                ours, theirs = (np.concatenate([one([text]) for text in texts]) for one in (embedder, encode))
+                is_int8 = is_graph(model) or name.endswith("-int8")
+                tolerance = INT8_TOLERANCE if is_int8 else self.tolerance
+                checks.append(_compare(name, ours, theirs, tolerance))
+                contestants.append(Contestant(name, does, _single_work(encode, texts, device)))
         idle, notes, more = self.time(contestants)
         milliseconds = ", ".join(f"{timing.name} {timing.median * 1e3:.2f}" for timing in idle)
         return self.describe(

@@ -90,8 +90,12 @@ class Finetune(TimedBenchmark):
         dtype = resolve_dtype(config.precision, device)
         prepared = prepare_data(task, config, DistributedContext(device), self.progress)
         config = prepared.config
-        check = _compare_logits(prepared, config)
+        checks: list[Check] = []
+        for name in peers:
+            with self.attempt(name):
+                checks = [_compare_logits(prepared, config)]
         outcomes = self._fine_tune_all(prepared, config, ["cloze", *peers])
+        peers = [name for name in peers if name in outcomes]
         ours = outcomes["cloze"]
         timings = [
             Timing(name, CONTESTANTS[name][0], tuple(outcome.seconds_per_epoch for outcome in by_seed))
@@ -112,7 +116,7 @@ class Finetune(TimedBenchmark):
             },
             amount=num_sequences,
             unit="sequences",
-            checks=(check,),
+            checks=checks,
             environment=describe_machine(device, dtype, ["transformers", "accelerate"]),
             notes=(
                 f"{len(prepared.data.train):,} training examples, {len(prepared.data.dev):,} dev examples; "
@@ -137,10 +141,12 @@ class Finetune(TimedBenchmark):
                 seeded = replace(config, seed=config.seed + number)
                 for name in names if number % 2 == 0 else names[::-1]:
                     gc.collect()
-                    outcomes[name].append(fine_tune(name, prepared, seeded))
+                    with self.attempt(name):
+                        if name not in self.failures:
+                            outcomes[name].append(fine_tune(name, prepared, seeded))
                     bar.advance(1)
                     bar.show(seed=seeded.seed, contestant=name)
-        return {name: outcomes[name] for name in names}
+        return {name: outcomes[name] for name in names if name not in self.failures}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean, median
@@ -29,7 +30,7 @@ import torch
 from cloze import artifacts
 from cloze.cli.parameters import CommonOptions
 from cloze.errors import InputError, RunError
-from cloze.optional_dependencies import import_package, require
+from cloze.optional_dependencies import import_package
 from cloze.process import THREAD_VARIABLES
 from cloze.progress import Progress
 from cloze.suggestions import did_you_mean
@@ -116,13 +117,17 @@ class Result:
     """Settings, figures and machine, as `record.json` has them."""
     text: str
     checks: Sequence[Check] = ()
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """By peer, why it was not compared."""
 
     def require_agreement(self) -> None:
-        """Refuse times of contestants that did not compute the same."""
+        """Refuse times of contestants that did not compute the same, and a comparison that lacks a peer."""
         for check in self.checks:
             if not check.holds:
                 what = f"{check.what}: {check.difference:.2g} apart, at most {check.tolerance:.2g}"
                 raise RunError(what, where=f"benchmarks {self.name}", remedy="The figures cannot be compared")
+        for peer, reason in self.failures.items():
+            raise RunError(f"{peer} was not compared: {reason}", where=f"benchmarks {self.name}")
 
     def write(self, output: Path, *, overwrite: bool = False) -> None:
         """Write a directory with `record.json` and `README.md`."""
@@ -144,6 +149,20 @@ class Benchmark:
     overwrite: bool = False
     """Replace the output if it exists."""
     flags: CommonOptions = field(default_factory=CommonOptions)
+    failures: dict[str, str] = field(default_factory=dict, init=False)
+    """By peer, why it is not compared."""
+
+    @contextmanager
+    def attempt(self, peer: str) -> Iterator[None]:
+        """Leave out a peer that is missing or fails, and note why; wrong flags are errors."""
+        try:
+            yield
+        except InputError:
+            raise
+        except Exception as error:
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            self.failures[peer] = reason
+            self.progress.note(f"{peer} is not compared: {reason}")
 
     def run(self) -> Result:
         """Run the benchmark."""
@@ -239,6 +258,7 @@ class TimedBenchmark(Benchmark):
             "limit": None if limit is None else asdict(limit),
             "checks": [{**asdict(check), "holds": check.holds} for check in checks],
             "notes": list(notes),
+            "failures": self.failures,
             **(more or {}),
             "environment": environment or describe_machine(peers=filter(None, self.vs.split(","))),
         }
@@ -246,7 +266,8 @@ class TimedBenchmark(Benchmark):
         if limit is not None:
             lines.append(f"limit: {_figure(limit.rate)} {unit}/s, {limit.what}")
         lines += ["", *(f"{timing.name}: {timing.does}" for timing in timings), *notes, *map(str, checks)]
-        return Result(self.name, record, "\n".join(lines), checks)
+        lines += [f"{peer} was not compared: {reason}" for peer, reason in self.failures.items()]
+        return Result(self.name, record, "\n".join(lines), checks, self.failures)
 
 
 def describe_side(
@@ -354,8 +375,9 @@ def _time_turn(contestant: Contestant, min_seconds: float) -> float:
 
 
 def import_peer(name: str) -> ModuleType:
-    """Import a package that cloze is compared with."""
-    require([name], extra="bench", where="--vs")
+    """Import a package that cloze is compared with; a RunError without it."""
+    if find_spec(name) is None:
+        raise RunError(f"needs the package {name}", remedy=f"Run pip install {name.replace('_', '-')}")
     return import_package(name)
 
 
@@ -369,7 +391,9 @@ def describe_machine(
     """Return the machine and the versions of cloze and its peers, as in "transformers" or "transformers-tuned"."""
     environment = describe_environment(device, dtype)
     packages = [re.sub("-(tuned|compiled|int8)$", "", peer) for peer in peers]
-    environment["versions"] |= {package: metadata.version(package) for package in packages}
+    for package in packages:
+        with suppress(metadata.PackageNotFoundError):
+            environment["versions"][package] = metadata.version(package)
     environment["thread_settings"] = {
         name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ
     }

@@ -128,9 +128,10 @@ class Pretrain(TimedBenchmark):
         checks: list[Check] = []
         for name in peers:
             does, options = _PEERS[name]
-            theirs = _build_transformers(ours.model, data.batches, dtype, **options)
-            contestants.append(Contestant(name, does, repeat(theirs.step)))
-            checks += _compare(ours, theirs, name)
+            with self.attempt(name):
+                theirs = _build_transformers(ours.model, data.batches, dtype, **options)
+                checks += _compare(ours, theirs, name)
+                contestants.append(Contestant(name, does, repeat(theirs.step)))
         limit_flops, size = matrix_product_rate(device, dtype)
         lengths = np.concatenate([np.diff(batch.cu_seqlens) for batch in data.batches]).astype(int)
         num_predictions = sum(len(batch.masked_lm_ids) for batch in data.batches)

@@ -16,7 +16,6 @@ from benchmarks.harness import import_peer
 from cloze.errors import InputError
 from cloze.file_names import GRAPH_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from cloze.inference.embedder import Embedder
-from cloze.optional_dependencies import require
 
 TOLERANCES = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
 """Maximum distance from 1 of the cosine of the two vectors of a text."""
@@ -83,12 +82,14 @@ def _load_sentence_transformers_onnx(graph: Path, _embedder: Embedder, _texts: S
 
 
 def _load_fastembed(graph: Path, embedder: Embedder, _texts: Sequence[str]) -> Encode:
-    """Return a function that encodes texts as fastembed does with a custom model, by the mean of its tokens."""
+    """Return a function that encodes texts as fastembed does with a custom model, which may leave it the pooling."""
     library = import_peer("fastembed")
+    session = import_peer("onnxruntime").InferenceSession(graph / GRAPH_FILE, _session_options())
+    pooling = "MEAN" if len(session.get_outputs()[0].shape) == 3 else "DISABLED"
     description = import_module("fastembed.common.model_description")
     library.TextEmbedding.add_custom_model(
         model=graph.name,
-        pooling=description.PoolingType.MEAN,
+        pooling=description.PoolingType[pooling],
         normalization=False,
         sources=description.ModelSource(hf=graph.name),
         dim=embedder.width,
@@ -134,7 +135,8 @@ def _load_graph(
     load: Callable[[Path], RunGraph],
 ) -> EncodeInBatches:
     """Export the model, and run the graph as docs/guides/export.md does, on texts sorted by length."""
-    require(["onnx", "onnxruntime"], extra="onnx", where="ONNX")
+    import_peer("onnx")
+    import_peer("onnxruntime")
     from cloze.export.onnx import export_onnx
 
     graph = temporary / precision

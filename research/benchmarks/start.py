@@ -51,14 +51,15 @@ class Start(TimedBenchmark):
             ),
         ]
         checks = []
-        if peers:
-            import_peer("transformers")
-            theirs = ("-c", _PIPELINE, model, _TEXT, str(_TOP_K))
-            does = "a process that fills the same blank with pipeline()"
-            contestants.append(Contestant("transformers", does, repeat(partial(_run, theirs))))
-            (candidates,) = json.loads(_run(fill))["masks"]
-            differ = [candidate["token"] for candidate in candidates] != json.loads(_run(theirs))
-            checks.append(Check(f"the {_TOP_K} best words compared with transformers", float(differ), 0.0))
+        for name in peers:
+            with self.attempt(name):
+                import_peer(name)
+                theirs = ("-c", _PIPELINE, model, _TEXT, str(_TOP_K))
+                (candidates,) = json.loads(_run(fill))["masks"]
+                differ = [candidate["token"] for candidate in candidates] != json.loads(_run(theirs))
+                checks.append(Check(f"the {_TOP_K} best words compared with {name}", float(differ), 0.0))
+                does = "a process that fills the same blank with pipeline()"
+                contestants.append(Contestant(name, does, repeat(partial(_run, theirs))))
         timings = self.measure(contestants)
         seconds = ", ".join(f"{timing.name} {timing.median:.2f}" for timing in timings)
         return self.describe(

@@ -191,15 +191,16 @@ class Tokenize(TextBenchmark):
             Contestant("cloze, warm cache", does_warm, partial(_prepare, vocabulary, earlier, lines)),
         ]
         checks: list[Check] = []
-        if peers:
-            library = tokenizers.Tokenizer.from_file(str(vocabulary / TOKENIZER_FILE))
-            library.encode_special_tokens = True  # a [MASK] in the text is text, as for cloze
-            encode = partial(_encode, library, lines)
-            does = f"encode_batch_fast on {_BATCH_SIZE:,} lines at a time, IDs taken"
-            contestants += with_threads("tokenizers", does, repeat(encode))
-            ours, _ = load_tokenizer(vocabulary).ids(lines)
-            theirs = np.fromiter(chain.from_iterable(encode()), np.uint32)
-            checks.append(compare_tokens("tokenizers", ours, theirs))
+        for name in peers:
+            with self.attempt(name):
+                library = tokenizers.Tokenizer.from_file(str(vocabulary / TOKENIZER_FILE))
+                library.encode_special_tokens = True  # a [MASK] in the text is text, as for cloze
+                encode = partial(_encode, library, lines)
+                ours, _ = load_tokenizer(vocabulary).ids(lines)
+                theirs = np.fromiter(chain.from_iterable(encode()), np.uint32)
+                checks.append(compare_tokens(name, ours, theirs))
+                does = f"encode_batch_fast on {_BATCH_SIZE:,} lines at a time, IDs taken"
+                contestants += with_threads(name, does, repeat(encode))
         megabytes = sum(len(line.encode()) for line in lines) / 1e6
         return self.describe(
             self.measure(contestants),
@@ -246,11 +247,11 @@ class TrainVocabulary(TextBenchmark):
         does = "train_vocabulary: reads, counts words, trains, writes"
         contestants = [Contestant("cloze, 1 worker", does, text.with_new_path(_train, text, self.size))]
         checks: list[Check] = []
-        if peers:
-            does = "WordPieceTrainer with BERT's normalizer and splitter on the same file, and writes"
-            prepare = text.with_new_path(_train_peer, text, self.size)
-            contestants += with_threads("tokenizers", does, prepare)
-            checks.append(_compare(text, self.size))
+        for name in peers:
+            with self.attempt(name):
+                checks.append(_compare(text, self.size))
+                does = "WordPieceTrainer with BERT's normalizer and splitter on the same file, and writes"
+                contestants += with_threads(name, does, text.with_new_path(_train_peer, text, self.size))
         megabytes = text.num_bytes / 1e6
         return self.describe(
             self.measure(contestants),
@@ -317,17 +318,19 @@ class BuildCorpus(TextBenchmark):
         )
         contestants = [Contestant("cloze, 1 worker", does, text.with_new_path(build))]
         checks: list[Check] = []
-        if peers:
-            tokenizer = import_peer("transformers").AutoTokenizer.from_pretrained(
-                vocabulary, split_special_tokens=True, model_max_length=10**9
-            )
-            does = f"reads, splits likewise, AutoTokenizer on {_BATCH_SIZE:,} sentences at a time, Arrow"
-            prepare = text.with_new_path(_run_transformers, text, tokenizer)
-            contestants += with_threads("transformers", does, prepare)
-            ours, theirs = text.new_path(), text.new_path()
-            build(ours)
-            _run_transformers(text, tokenizer, theirs)
-            checks.append(compare_tokens("transformers", _read_ours(ours), _read_theirs(theirs)))
+        for name in peers:
+            with self.attempt(name):
+                tokenizer = import_peer(name).AutoTokenizer.from_pretrained(
+                    vocabulary, split_special_tokens=True, model_max_length=10**9
+                )
+                ours, theirs = text.new_path(), text.new_path()
+                build(ours)
+                _run_transformers(text, tokenizer, theirs)
+                checks.append(compare_tokens(name, _read_ours(ours), _read_theirs(theirs)))
+                does = f"reads, splits likewise, AutoTokenizer on {_BATCH_SIZE:,} sentences at a time, Arrow"
+                contestants += with_threads(
+                    name, does, text.with_new_path(_run_transformers, text, tokenizer)
+                )
         timings = self.measure(contestants)
         peak = in_new_process(partial(_build_and_measure, build, text.new_path()))
         times_google = text.num_bytes / timings[0].median / _GOOGLE_BYTES_PER_SECOND

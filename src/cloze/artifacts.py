@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -324,8 +324,10 @@ def read_card(directory: Path) -> str:
     return read_file(card, max_bytes=MAX_JSON_BYTES).decode("utf-8", "replace") if card.is_file() else ""
 
 
-def verify(directory: Path, *, kind: str | None = None, names: Collection[str] | None = None) -> Manifest:
-    """Check the files of a directory, or only those in `names`, against its manifest, except for the card.
+def verify(
+    directory: Path, *, kind: str | None = None, only: Callable[[str], bool] | None = None
+) -> Manifest:
+    """Check the files of a directory whose names `only` accepts against its manifest, except for the card.
 
     Raises:
         IntegrityError: a file is missing, or its size or SHA-256 has changed.
@@ -337,7 +339,7 @@ def verify(directory: Path, *, kind: str | None = None, names: Collection[str] |
     files = {
         directory / name: record
         for name, record in manifest.files.items()
-        if name != CARD_FILE and (names is None or name in names)
+        if name != CARD_FILE and (only is None or only(name))
     }
     for file, record in files.items():
         if not file.is_file():

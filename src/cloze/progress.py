@@ -6,12 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
+from typing import Any
 
 from cloze.text_encoding import escape_controls
 
@@ -67,6 +62,9 @@ class Progress:
         is_terminal = sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
         bar = _ShownBar(escape_controls(label), total, unit, done, self.clock, is_log=not is_terminal)
         if is_terminal:
+            from rich.console import Console  # most commands show no bar
+            from rich.live import Live
+
             with Live(bar, console=Console(stderr=True), refresh_per_second=10):
                 yield bar
         else:
@@ -126,7 +124,11 @@ class _ShownBar(Bar):
             eta = f", {format_duration(elapsed / (done - self.done_before) * (total - done))} left"
         return f"{count} [{format_duration(elapsed)}{eta}]"
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
         width, text, total = options.max_width, self._count_and_times(), self.total
         bar_width = min(width - len(self.label) - len(text) - 2, _MAX_BAR_WIDTH)
         if bar_width < _MIN_BAR_WIDTH:

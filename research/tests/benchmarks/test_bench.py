@@ -135,7 +135,7 @@ def test_record(tmp_path: Path):
 
 def test_a_peer_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(InputError, match=r"needs the package transformers.*\[bench\]"):
+    with pytest.raises(RunError, match=r"needs the package transformers\. Run pip install transformers"):
         import_peer("transformers")
 
 

@@ -1,12 +1,16 @@
 """Benchmarks of models at a nano size: steps, vectors and processes of cloze and its peers agree."""
 
+import json
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
 
+from benchmarks.__main__ import main
 from benchmarks.embed import Embed, Latency
 from benchmarks.harness import TimedBenchmark
 from benchmarks.inference import Inference
@@ -145,6 +149,22 @@ def test_latency_is_of_texts_of_one_length(checkpoint: Path, lines: Path, dtype:
     (check,) = result.checks
     assert check.holds
     assert "milliseconds per sentence" in result.record["notes"][0]
+
+
+def test_peers_that_are_missing_or_fail_are_left_out_and_named(
+    checkpoint: Path, lines: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", ModuleType("sentence_transformers"))
+    peers, once = "transformers,sentence-transformers", ["--rounds", "1", "--min-seconds", "0", "--quiet"]
+    words = ["latency", str(lines), "-m", str(checkpoint), "--tokens", "7", "--vs", peers, *once]
+    assert main([*words, "--json"]) == 1
+    shown = capsys.readouterr()
+    record = json.loads(shown.out)
+    assert [side["name"] for side in record["sides"]] == ["cloze"]
+    assert record["failures"]["transformers"].startswith("needs the package transformers.")
+    assert "sentence_transformers" in record["failures"]["sentence-transformers"]
+    assert "error: benchmarks latency: transformers was not compared: needs the package" in shown.err
 
 
 @pytest.mark.parametrize(

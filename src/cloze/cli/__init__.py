@@ -59,7 +59,8 @@ def main(argv: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     open_closed_streams()
     escape_unprintable()
-    atexit.register(gc.freeze)  # or Python searches the modules of torch for cycles as it ends
+    gc.set_threshold(50_000)  # by default the import of torch searches its objects for cycles 380 times
+    atexit.register(gc.freeze)  # or it does so once more at the end
     try:
         try:
             return _run(arguments)

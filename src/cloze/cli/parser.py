@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import cyclopts
 from cyclopts import exceptions
-from rich.console import Console
 
 import cloze
 from cloze.cli.parameters import (
@@ -247,6 +246,8 @@ class Command:
 
     def print_help(self) -> None:
         """Print the help, as wide as the terminal."""
+        from rich.console import Console  # slow
+
         width = max(shutil.get_terminal_size().columns, MIN_COLUMNS)
         self.app.help_print([], console=Console(file=sys.stdout, width=width, highlight=False, emoji=False))
 

@@ -211,19 +211,16 @@ def assign_weights(
 
 def verify_checkpoint(directory: Path) -> None:
     """Verify the files of a model, without the training state, against the manifest if there is one."""
-    if not (directory / MANIFEST).exists():
-        return
-    listed = artifacts.read_manifest(directory, kind=KIND).files
-    names = {name for name in listed if not name.startswith(f"{TRAINING_FOLDER}/")}
-    artifacts.verify(directory, kind=KIND, names=names)
-    verify_shared_weights(directory)
+    if (directory / MANIFEST).exists():
+        artifacts.verify(directory, kind=KIND, only=lambda name: not name.startswith(f"{TRAINING_FOLDER}/"))
+        verify_shared_weights(directory)
 
 
 def verify_shared_weights(directory: Path) -> None:
     """Verify the files that a bundled model shares with another one, against the other's manifest."""
     for file in weight_files(directory):
         if file.parent != directory:
-            artifacts.verify(file.parent.resolve(), kind=KIND, names={file.name})
+            artifacts.verify(file.parent.resolve(), kind=KIND, only={file.name}.__contains__)
 
 
 def _check_vocabulary(directory: Path, config: EncoderConfig) -> None:

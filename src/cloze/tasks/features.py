@@ -13,15 +13,16 @@ import numpy.typing as npt
 
 from cloze.choices import LongTexts
 from cloze.data.batch import collate
-from cloze.data.reading.tagged_text import Sentence
+from cloze.data.reading.tagged_text import Sentence, TaggedText
 from cloze.errors import InputError
-from cloze.tasks.prediction_files import input_values
 from cloze.tasks.task_batch import TaskBatch
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 
 Target: TypeAlias = int | float | list[int]
 Integers: TypeAlias = npt.NDArray[np.int64]
+IDENTITY = ("id", "text", "pair", "prompt", "question")
+"""Columns of predictions that say which example they are for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,16 @@ class Losses:
 
     def __add__(self, other: "Losses") -> "Losses":
         return Losses(self.truncated + other.truncated, self.unknown + other.unknown)
+
+
+def input_values(example: Any) -> dict[str, Any]:
+    """Return the id of an example, else its row, if it has one, and its texts, which identify a prediction."""
+    if isinstance(example, TaggedText):
+        return {"text": example.text_and_offsets()[0]}
+    values = {name: getattr(example, name, None) for name in ("id", "row", *IDENTITY[1:])}
+    if values["id"] is not None:
+        del values["row"]
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def count_losses(examples: Sequence[Any], features: Sequence[Sequence[Any]], tokenizer: Tokenizer) -> Losses:

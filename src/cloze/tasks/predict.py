@@ -16,7 +16,7 @@ from cloze.errors import InputError
 from cloze.models.engine import Batches, Engine, run_batches
 from cloze.progress import SILENT, Progress
 from cloze.tasks.answers.kind import AnswerKind
-from cloze.tasks.prediction_files import input_values
+from cloze.tasks.features import input_values
 from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array
 from cloze.tokenization.tokenizer import Tokenizer

@@ -16,14 +16,13 @@ from cloze.data.reading.memory import Data, MemoryRows
 from cloze.data.reading.source import ReadOptions, Source
 from cloze.data.reading.squad import check_type, get
 from cloze.data.reading.tables import parse_rows
-from cloze.data.reading.tagged_text import Sentence, TaggedText
+from cloze.data.reading.tagged_text import Sentence
 from cloze.data.row_files import PROBABILITY
 from cloze.errors import DataWarning, InputError
+from cloze.tasks.features import IDENTITY
 from cloze.text_encoding import UTF_8
 
 Identity = Mapping[str, str]
-IDENTITY = ("id", "text", "pair", "prompt", "question")
-"""Columns of predictions that say which example they are for."""
 _NAMES = (*IDENTITY, "row")
 _TEXTS = {"label", "answer", *IDENTITY}
 
@@ -96,16 +95,6 @@ def finite_number(value: Any) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{value!r} is not a number")
     return number
-
-
-def input_values(example: Any) -> dict[str, Any]:
-    """Return the id of an example, else its row, if it has one, and its texts, which identify a prediction."""
-    if isinstance(example, TaggedText):
-        return {"text": example.text_and_offsets()[0]}
-    values = {name: getattr(example, name, None) for name in ("id", "row", *IDENTITY[1:])}
-    if values["id"] is not None:
-        del values["row"]
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def identity_of(values: Mapping[str, Any]) -> Identity:

@@ -25,7 +25,7 @@ def load_tokenizer(directory: Path | str) -> Tokenizer:
     if directory.is_file():
         raise InputError("is a file", where=directory, remedy="Give its directory")
     if (directory / MANIFEST).exists():
-        verify(directory, names=(VOCAB_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE))
+        verify(directory, only={VOCAB_FILE, TOKENIZER_FILE, TOKENIZER_CONFIG_FILE}.__contains__)
     files = TokenizerFiles.read(directory)
     where = directory / (VOCAB_FILE if files.library is None else TOKENIZER_FILE)
     tokenizer: Tokenizer

@@ -11,6 +11,7 @@
 import json
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -273,11 +274,12 @@ def _read_vocabulary_settings(directory: Path, config: dict[str, Any], added_fil
     else:
         numbers = (_read_if_exists(added_file) or {}).items()
         added = [{"id": id_, "content": token, "special": token in SPECIAL_TOKENS} for token, id_ in numbers]
+    whole = {"tokens": tuple(tokens), "added_tokens": ()}
     # The capitals of [CLS], [unused7] or <S> do not count.
     words = (token for token in tokens if token[0] + token[-1] not in ("[]", "<>"))
     return {
-        **_add_tokens({token: number for number, token in enumerate(tokens)}, added, added_file),
-        "lowercase": all(word == word.lower() for word in words),
+        **(_add_tokens(dict(zip(tokens, count(), strict=False)), added, added_file) if added else whole),
+        "lowercase": _NORMALIZER_KEYS["lowercase"] in config or all(word == word.lower() for word in words),
         "strip_accents": None,
         "tokenize_chinese_chars": True,
         MAX_WORD_KEY: _max_word_chars(config, directory / TOKENIZER_CONFIG_FILE),

@@ -56,10 +56,11 @@ def keep_ids(tokens: list[str], path: Path) -> list[str]:
         last of equal tokens counts.
     """
     ids = {token: number for number, token in enumerate(tokens)}
-    broken = [number for number, token in enumerate(tokens) if not token or ids[token] != number]
-    num_embeddings = count_embeddings(path.parent) if broken else None
+    is_whole = len(ids) == len(tokens) and "" not in ids
+    num_embeddings = None if is_whole else count_embeddings(path.parent)
     if num_embeddings is None:
         return tokens
+    broken = [number for number, token in enumerate(tokens) if not token or ids[token] != number]
     if len(tokens) > num_embeddings:
         counts = f"{len(tokens):,} lines, {len(broken):,} of them empty or repeated"
         what = f"{counts}, and the model has {num_embeddings:,} embeddings"
@@ -89,18 +90,19 @@ def check_vocabulary(tokens: Sequence[str], *, where: object) -> None:
     if not tokens:
         raise InputError("the vocabulary is empty", where=where)
     first_line: dict[str, int] = {}
-    for number, token in enumerate(tokens, start=1):
+    is_whole = len({*tokens, ""}) > len(tokens) and not LONE_SURROGATE.search("".join(tokens))
+    for number, token in enumerate(() if is_whole else tokens, start=1):
         if not token or token in first_line:
             first = first_line.get(token, number)
             what = f"{token!r} is in line {first} already" if token else "empty line in the vocabulary"
             # readers take the last of equal tokens
             remedy = f"Write {next(_unused_tokens(tokens))} in line {first}: all ids stay"
             raise InputError(what, where=f"{where}:{number}", remedy=remedy)
-        if not token.isascii() and LONE_SURROGATE.search(token):
+        if LONE_SURROGATE.search(token):
             what = f"{token!a} has a lone surrogate, which is not a character"
             raise InputError(what, where=f"{where}:{number}")
         first_line[token] = number
-    missing = [token for token in SPECIAL_TOKENS if token not in first_line]
+    missing = [token for token in SPECIAL_TOKENS if token not in tokens]
     if missing:
         remedy = "BERT needs " + ", ".join(SPECIAL_TOKENS)
         raise InputError(f"the vocabulary has no {' and no '.join(missing)}", where=where, remedy=remedy)

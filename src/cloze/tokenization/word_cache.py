@@ -12,7 +12,6 @@ from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import tokenizers
 
 from cloze.tokenization.unicode import replace_lone_surrogates
@@ -53,6 +52,8 @@ class WordIndex:
 
     def number(self, texts: Sequence[str]) -> tuple[Integers, Integers]:
         """Return the number of every word [W], and the end of each text among them; lone surrogates are U+FFFD."""
+        import pyarrow as pa  # one text does not need it
+
         try:
             encoded = [text.encode() for text in texts]
         except UnicodeEncodeError:

@@ -6,9 +6,8 @@ import io
 import lzma
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from importlib import import_module
 from typing import IO, Any
-
-import pyarrow
 
 MAGIC_BYTES = 6
 BUFFER_BYTES = 1 << 16
@@ -68,7 +67,7 @@ _STREAMS: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
     ".bz2": lambda compressed: read_chunks(_concatenated(compressed, bz2.BZ2Decompressor)),
     ".xz": lambda compressed: read_chunks(_concatenated(compressed, lzma.LZMADecompressor)),
     ".zst": lambda compressed: io.BufferedReader(
-        pyarrow.CompressedInputStream(pyarrow.PythonFile(compressed), "zstd"), BUFFER_BYTES
+        import_module("pyarrow").input_stream(compressed, compression="zstd"), BUFFER_BYTES
     ),
 }
 COMPRESSED = tuple(_STREAMS)

@@ -25,12 +25,11 @@ from cloze.metrics.breakdown import Breakdown, class_breakdown
 from cloze.suggestions import list_names
 from cloze.tasks.arrays import split_rows
 from cloze.tasks.calibration import Calibration
-from cloze.tasks.features import Target, TextFeature, TextFeatures, encode_text, pack
+from cloze.tasks.features import Target, TextFeature, TextFeatures, encode_text, input_values, pack
 from cloze.tasks.labels import plain_label
 from cloze.tasks.prediction_files import (
     finite_number,
     identity_of,
-    input_values,
     match_rows,
     open_predictions,
     read_prediction_rows,
