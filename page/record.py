@@ -17,9 +17,12 @@ from typing import Any
 from playwright.sync_api import Page, sync_playwright
 
 STATIC = Path(__file__).with_name("static")
-LARGE = ("layers", "inside")
+LARGE = ("map",)
 """Views with large answers: only their first example is recorded."""
-SETTINGS = {"fill": ("?left=1",)}
+SETTINGS = {
+    "fill": ("?left=1",),
+    "map": ("?open=head&layer=2&head=4", "?open=token&token=12&box=input.token"),
+}
 """Addresses of a view with settings that its texts ask for."""
 
 

@@ -15,14 +15,20 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 HERE = Path(__file__).parent
 WIDTH = 1040
+PAIR = "text=The+man+went+to+the+store.&pair=He+bought+a+gallon+of+milk."
 PICTURES = {
     # name: (view, color scheme, element)
     "fill": ("fill", "light", "body"),
-    "layers": ("layers?at=23", "light", "body"),
-    "input": ("inside", "light", ".card >> nth=0"),
-    "attention": ("inside", "light", ".card >> nth=1"),
-    "pair": ("inside?between=ab&nospecial=1&heads=1.1-1.2", "dark", ".card >> nth=1"),
-    "steps": ("inside", "dark", ".card >> nth=2"),
+    "map": ("map", "light", "body"),
+    "layers": ("map?open=token&token=12&box=2.context", "light", ".card >> nth=1"),
+    "input": (f"map?{PAIR}&open=token&token=1&box=input.token", "light", ".card >> nth=1"),
+    "attention": (f"map?{PAIR}&open=head&layer=2&head=1&from=3", "light", ".card >> nth=2"),
+    "pair": (
+        f"map?{PAIR}&open=head&layer=2&head=1&between=ab&nospecial=1&heads=1.1-1.2",
+        "dark",
+        ".card >> nth=2",
+    ),
+    "steps": (f"map?{PAIR}&open=head&layer=2&head=1&from=3", "dark", ".card >> nth=3"),
     "senses": ("pairs", "light", ".part >> nth=1"),
     "answers": ("answers", "dark", "body"),
     "why": ("why?model=reviews", "light", "body"),

@@ -25,8 +25,7 @@ const VIEWS: View[] = [
   entitiesView,
   answersView,
   pairsView,
-  { id: "layers", title: "Layers", needs: "encode", Body: lazy(() => import("./views/layers").then(({ LayersView }) => LayersView)) },
-  { id: "inside", title: "Inside", needs: "encode", Body: lazy(() => import("./views/inside").then(({ InsideView }) => InsideView)) },
+  { id: "map", title: "Map", needs: "encode", Body: lazy(() => import("./views/map").then(({ MapView }) => MapView)) },
 ];
 
 function App() {

@@ -107,7 +107,7 @@ export const MEASURES: Record<string, Measure> = {
   },
   embedding: {
     needs: "encode",
-    ask: (step) => ["explore/inside", whole(step)],
+    ask: (step) => ["explore/input", whole(step)],
     rows: ({ embeddings }) =>
       ["word", "segment", "position"].map((table) => {
         const value = embeddings[table].norms[1];

@@ -234,6 +234,17 @@ def test_outputs_are_those_of_transformers_with_columns_of_0(model: BertModel, t
 
 
 @torch.inference_mode()
+def test_each_copy_of_a_text_lacks_its_own_heads(model: BertModel) -> None:
+    ids, off = [2, 5, 6, 7, 3], [[], [(0, 1)], [(2, 0), (2, 3)], [(1, 2), (0, 1)]]
+    with heads_off(model, *off):
+        together = model(to_device(collate([ids] * len(off)))).sequence_output.split(len(ids))
+    for heads, found in zip(off, together, strict=True):
+        with heads_off(model, heads):
+            alone = model(to_device(collate([ids]))).sequence_output
+        torch.testing.assert_close(found, alone)
+
+
+@torch.inference_mode()
 def test_all_heads_are_back_afterwards(model: BertModel) -> None:
     before = model(BATCH).sequence_output
 

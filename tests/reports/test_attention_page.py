@@ -89,6 +89,6 @@ def test_the_page_shows_these_numbers_in_a_browser(browser_page: Any, tmp_path: 
         expect(browser_page.locator(".remark")).to_contain_text(sentence)
         shown = list(map(share_of, browser_page.locator(".piece small").all_text_contents()))
         np.testing.assert_allclose(shown, weights, atol=0.00051)
-    assert browser_page.locator(".axis-number").all_text_contents() == ["1", "2", "3", "1", "2"]
+    assert browser_page.locator(".axis-number").all_text_contents() == ["2", "1", "1", "2", "3"]  # layers up
     width = browser_page.locator("#app").evaluate("app => app.getBoundingClientRect().width")
     assert width > 1200

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 from xml.etree import ElementTree
 
 import numpy as np
@@ -27,7 +28,7 @@ from explorer_models import BLAME_OR_PRAISE, CONFIG, PIECES, make_classifier, ma
 
 import cloze
 from cloze.api.evaluation import EvaluationResult
-from cloze.explorer.encoder_internals import attention_map
+from cloze.explorer.encoder_internals import attention_map, heads_off, input_embeddings
 from cloze.inference.explain import explain
 from cloze.inference.predictor import Predictor
 from cloze.metrics.breakdown import class_breakdown
@@ -60,17 +61,22 @@ SCREENS: dict[str, dict[str, Any]] = {
 }
 SHOWS = {
     "fill": ".masks table.bars",
-    "layers": ".bars.lens",
-    "inside": ".steps .values",
     "pairs": ".heat >> nth=1",
     "answers": ".spans",
     "entities": ".entities",
     "why": "table.bars",
     "predict": "table.bars",
     "errors": ".answers tbody tr",
+    "map": ".effects td[style]",
     "lesson": ".question",
 }
 """An element that a view has once its example is answered."""
+OPENED = {
+    "map?open=head&layer=2&head=1": ".steps .values",
+    "map?open=token&token=3&box=input.token": "table.input td",
+    "map?open=token&token=3&box=2.scores": ".bars.scores td",
+}
+"""The same of cells of the map that are open."""
 SHIFT = """window.shift = 0;
 new PerformanceObserver((list) => list.getEntries().forEach((entry) => { window.shift += entry.value; }))
   .observe({ type: "layout-shift", buffered: true });"""
@@ -90,7 +96,7 @@ CUT = """() => [...document.querySelectorAll("main :not(input)")]
   .filter((one) => one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1)
   .map((one) => one.outerHTML.slice(0, 100))"""
 LOST_COLORS = """() => [...document.querySelectorAll(
-  "main :is(mark, .piece, .head, .strip, .heat td[style], [type=checkbox], .word[aria-pressed=true])",
+  "main :is(mark, .piece, .cell, .strip, td[style], [type=checkbox], .word[aria-pressed=true])",
 )].map((one) => [one.outerHTML.slice(0, 100), getComputedStyle(one)])
   .filter(([_, style]) => style.forcedColorAdjust !== "none" || style.printColorAdjust !== "exact")
   .map(([html]) => html)"""
@@ -155,7 +161,7 @@ class Visit:
     def open(self, view: str) -> Any:
         """Go to a view, and wait until its example is answered."""
         self.page.goto(f"{self.address}/#{view}")
-        self.page.locator(SHOWS[view]).first.wait_for()
+        self.page.locator(OPENED.get(view) or SHOWS[view.partition("?")[0]]).first.wait_for()
         expect(self.page.locator("[aria-busy]")).to_have_count(0)
         return self.page
 
@@ -225,18 +231,19 @@ def opened(visited: Visit) -> Iterator[Visit]:
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_every_view_is_legible(browser: Any, address: str, screen: str) -> None:
-    # no request gave the table of errors; Pairs has three parts, Inside the answers without some heads
-    shared = {**dict.fromkeys(SHOWS, 1), "errors": 0, "pairs": 3, "inside": 2, "lesson": 0}
+    # no request gave the table of errors; Pairs has three parts, an open head its answers and its attention
+    shared = {**dict.fromkeys(SHOWS, 1), **dict.fromkeys(OPENED, 2), "errors": 0, "pairs": 3, "lesson": 0}
+    shared["map?open=head&layer=2&head=1"] = 3
     with visit(browser, address, **SCREENS[screen]) as visited:
         visited.page.add_init_script(SHIFT)
-        for view in SHOWS:
+        for view in SHOWS | OPENED:
             visited.page.goto("about:blank")  # the next address is loaded
             page = visited.open(view)
             assert page.evaluate("window.shift") < 0.1, view
-            expect(page.get_by_role("tab", selected=True)).to_have_text(tab_of(view))
+            expect(page.get_by_role("tab", selected=True)).to_have_text(tab_of(view.partition("?")[0]))
             assert page.evaluate(BEYOND) <= 0, f"{view} is wider than the screen"
             expect(page.get_by_role("group", name="Copy as")).to_have_count(shared[view])
-            if view in ("layers", "inside", "pairs", "answers"):
+            if view in ("map?open=head&layer=2&head=1", "pairs", "answers"):
                 sizes = page.evaluate(TEXT_SIZES)
                 assert len(sizes) > 5
                 assert set(sizes) == {12}, view
@@ -272,30 +279,39 @@ def test_a_large_model_and_odd_words_fit_the_page(browser: Any, tmp_path: Path) 
         listening(client_of({"deep": tmp_path}).app) as at,
         visit(browser, at, **SCREENS["light"]) as visited,
     ):
-        page = visited.open("inside")
-        hidden = page.locator(".scroll:has(.heads)").evaluate_all(
-            "all => all.map(one => one.scrollWidth - one.clientWidth)"
-        )
-        assert hidden == [0, 0]
-        page.get_by_label("Second text").fill("")
-        for view, label in (
-            ("inside", "Text"),
-            ("layers", "Text; [MASK] hides a word"),
-            ("fill", "Your own sentence"),
-        ):
+        text = "the man went to the bank of the river and the man went to the [MASK] of the city and the ."
+        page = visited.open(f"map?{urlencode({'text': text})}")
+        tables = page.locator(".scroll:has(.cells)")
+        assert tables.evaluate_all("all => all.map(one => one.scrollWidth - one.clientWidth)") == [0, 0]
+        tops = tables.evaluate_all("all => all.map(one => one.getBoundingClientRect().top)")
+        assert tops[0] == tops[1]  # a row is a layer in both
+        assert [page.locator(f".{name} button.cell").count() for name in ("tokens", "effects")] == [
+            13 * 24,
+            12 * 12,
+        ]
+        for width in (768, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate(BEYOND) <= 0, width
+        page.set_viewport_size(SCREENS["light"]["viewport"])
+        for view, label in (("map", "Text; [MASK] hides a word"), ("fill", "Your own sentence")):
             page = visited.open(view)
             page.get_by_label(label, exact=True).fill(" ".join([*signs, *["river"] * 40]))
-            tokens = page.locator(".word" if view == "fill" else ".pieces .piece")
+            tokens = page.locator(".word" if view == "fill" else ".tokens tfoot th")
             expect(tokens.last).to_have_text(re.compile("river" if view == "fill" else "SEP"))
             expect(page.locator("[aria-busy]")).to_have_count(0)
             assert page.evaluate(BEYOND) <= 0, view
+            if view == "map":
+                shown = page.locator(".tokens tfoot bdi").all_text_contents()
+                assert shown[1:6] == [sign if i else "a" * 160 for i, sign in enumerate(signs)]
+                page.locator(".effects .cell").first.click()
+                expect(page.locator(".steps .note bdi")).to_have_count(2)
+                tokens = page.locator(".pieces .piece")
+                assert page.evaluate(BEYOND) <= 0, view
             assert tokens.evaluate_all("all => all.filter(one => one.tabIndex >= 0).length") == 1, view
             tokens.first.focus()
             for key, place in (("ArrowRight", 1), ("End", -1), ("ArrowRight", 0)):
                 page.keyboard.press(key)
                 expect(tokens.nth(place)).to_be_focused()
-            if view == "inside":
-                expect(page.locator(".steps .note bdi")).to_have_count(2)
         assert tokens.all_text_contents()[:5] == signs
 
 
@@ -321,8 +337,8 @@ def test_words_are_hidden_by_a_click_and_kept_in_the_address(opened: Visit) -> N
     expect(page.get_by_role("button", name="a blank")).to_have_count(2)
     page.get_by_role("button", name="river").click()
     expect(page.locator(".masks .card")).to_have_count(3)
-    page.get_by_role("tab", name="Inside").click()
-    expect(page.locator(".piece").filter(has_text="[MASK]")).to_have_count(2)
+    page.get_by_role("tab", name="Map").click()
+    expect(page.locator(".tokens tfoot th").filter(has_text="[MASK]")).to_have_count(2)
     page.go_back()
     expect(page.get_by_label("Your own sentence")).to_have_value("The [mask] went to the [Mask] river.")
     page.goto("about:blank")
@@ -341,11 +357,10 @@ def test_words_are_hidden_by_a_click_and_kept_in_the_address(opened: Visit) -> N
 
 
 def test_numbers_inside_are_those_of_the_server(opened: Visit) -> None:
-    page = opened.open("inside")
-    page.get_by_label("Text", exact=True).fill("She was born")
-    page.get_by_label("Second text").fill("It is warm")
+    page = open_head(opened, "She was born", "It is warm")
     expect(page.locator(".piece")).to_have_count(9)
-    page.get_by_role("button", name="layer 2, head 3").click()
+    heads = page.locator("table.heads")
+    heads.get_by_role("button", name="layer 2, head 3").click()
     expect(page.get_by_role("heading", name="Attention: layer 2, head 3")).to_be_visible()
     page.locator(".piece").nth(3).hover()
     expect(page.locator(".piece").nth(3)).to_have_attribute("aria-pressed", "true")
@@ -356,15 +371,15 @@ def test_numbers_inside_are_those_of_the_server(opened: Visit) -> None:
     best = max(range(9), key=lambda piece: answer["weights"][piece])
     token = page.locator(".piece").nth(best).evaluate("one => one.firstChild.textContent")
     shown = f"born attends to {token} with weight {percent(answer['weights'][best])}."
-    expect(page.locator(".remark")).to_contain_text(shown)
+    expect(page.locator(".remark").last).to_contain_text(shown)
     page.locator(".matrix").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowRight")
-    expect(page.locator(".remark")).to_contain_text("[SEP] attends to")
+    expect(page.locator(".remark").last).to_contain_text("[SEP] attends to")
     page.locator(".scores button").last.click()
     expect(page.locator(".scores tr.strong")).to_have_count(1)
-    page.get_by_role("button", name="layer 2, head 3").press("ArrowUp")
+    heads.get_by_role("button", name="layer 2, head 3").press("ArrowDown")
     expect(page.get_by_role("heading", name="Attention: layer 1, head 3")).to_be_visible()
     # the mean of several heads, and parts of the attention
     page.get_by_label("Which tokens attend to which").select_option("From A to B")
@@ -375,18 +390,18 @@ def test_numbers_inside_are_those_of_the_server(opened: Visit) -> None:
     page.get_by_label("Second text").fill("")
     expect(page.locator(".lines text")).to_have_count(6)
     page.get_by_label("Hide [CLS] and [SEP]").uncheck()
-    page.get_by_role("button", name="layer 2, head 3").click()
+    heads.get_by_role("button", name="layer 2, head 3").click()
     page.get_by_label("Mean of several heads").check()
     expect(page.get_by_role("heading", name="Attention: mean of 3 heads")).to_be_visible()
-    page.get_by_role("button", name="layer 2, head 3").click()
-    page.get_by_role("button", name="layer 1, head 1").click()
-    page.get_by_role("button", name="layer 1, head 2").click()
+    heads.get_by_role("button", name="layer 2, head 3").click()
+    heads.get_by_role("button", name="layer 1, head 1").click()
+    heads.get_by_role("button", name="layer 1, head 2").click()
     expect(page.get_by_role("heading", name="Attention: mean of 4 heads")).to_be_visible()
     page.locator(".piece").nth(3).hover()
     asked["pair"] = None
     answer = page.request.post(f"{opened.address}/explore/inside", data=asked).json()
     weights = np.frombuffer(base64.b64decode(answer["weights"]), "<f4").reshape(2, 3, 5, 5)
-    chosen = set(page.locator(".head[aria-pressed=true]").evaluate_all("all => all.map(one => one.title)"))
+    chosen = set(heads.locator(".cell[aria-pressed=true]").evaluate_all("all => all.map(one => one.title)"))
     numbers = [tuple(int(digit) - 1 for digit in re.findall(r"\d", name)) for name in chosen]
     mean = np.mean([weights[layer, head, 3] for layer, head in numbers], axis=0)
     expect(page.locator(".piece small")).to_have_text(list(map(percent, mean)))
@@ -394,21 +409,108 @@ def test_numbers_inside_are_those_of_the_server(opened: Visit) -> None:
     expect(page.get_by_role("heading", name="Attention: mean of 2 heads")).to_be_visible()
 
 
+def open_head(visited: Visit, text: str, pair: str = "", **settings: str) -> Any:
+    """Open the first head of the second layer of a text or a pair."""
+    view = "map?open=head&layer=2&head=1"
+    page = visited.open(view)
+    asked = {"text": text, **({"pair": pair} if pair else {}), **settings}
+    page.goto(f"{visited.address}/#{view}&{urlencode(asked)}")
+    expect(page.get_by_label("Text; [MASK] hides a word")).to_have_value(text)
+    expect(page.locator("[aria-busy]")).to_have_count(0)
+    page.locator(OPENED[view]).first.wait_for()
+    return page
+
+
+def test_the_cells_of_the_map_are_those_of_single_steps_and_of_python(
+    opened: Visit, paths: dict[str, Path]
+) -> None:
+    text = "She [MASK] born in London"
+    page = opened.open("map")
+    page.get_by_label("Text; [MASK] hides a word").fill(text)
+    expect(page.locator(".tokens tfoot th")).to_have_text(
+        re.split(" ", f"[CLS] {text.lower()} [SEP]".replace("mask", "MASK"))
+    )
+    expect(page.locator("[aria-busy]")).to_have_count(0)
+
+    def names(table: str) -> dict[str, str]:
+        cells = page.locator(f".{table} .cell").evaluate_all(
+            "all => all.map(one => [one.dataset.cell, one.title])"
+        )
+        return dict(cells)
+
+    fill = cloze.FillMask.load(paths["pretrained"])
+    tokens = names("tokens")
+    ((first, *_),) = fill(text)
+    assert tokens["2.2"].endswith(f"after layer 2: {first.token} {percent(first.probability)}")
+    asked = {"model": "pretrained", "text": text}
+    for token in range(7):
+        trace = page.request.post(f"{opened.address}/explore/layers", data=asked | {"token": token}).json()
+        for row, (best, *_) in enumerate(trace["masked_lm"]["candidates"]):
+            assert tokens[f"{row}.{token}"].endswith(f": {best['token']} {percent(best['probability'])}")
+    effects = names("effects")
+    assert len(effects) == 6
+    place = fill.tokenizer.tokens.index(first.token)
+    for layer, head in np.ndindex(2, 3):
+        with heads_off(fill.encoder, [(layer, head)]):
+            without = fill.probabilities(text)[0]
+        shown = f"“{first.token}” for [MASK] {percent(first.probability)} → {percent(without[place])}"
+        best = fill.tokenizer.tokens[without.argmax()]
+        other = "" if best == first.token else f", first is “{best}”"
+        assert effects[f"{layer}.{head}"] == f"layer {layer + 1}, head {head + 1}: without it {shown}{other}"
+        alone = page.request.post(
+            f"{opened.address}/explore/ablation", data=asked | {"heads": [[layer, head]]}
+        )
+        assert percent(alone.json()["without"][0]["first"][0]) in shown
+    page.get_by_label("Cells show").select_option("how far the vector turned")
+    turned = names("tokens")
+    for row, layer in enumerate(trace["layers"], 1):
+        for token, turn in enumerate(layer["movements"]):
+            assert turned[f"{row}.{token}"].endswith(f"after layer {row}: turned by {turn:.2f}")
+
+
+def test_the_map_is_one_stop_of_the_keyboard_for_each_table(opened: Visit) -> None:
+    page = opened.open("map")
+    count = page.locator(".tokens tfoot th").count()
+    for table, top, columns, left in (("tokens", 2, count, 0), ("effects", 1, 3, -1)):
+        stops = page.locator(f".{table} [tabindex='0']")
+        expect(stops).to_have_count(1)
+        stops.focus()
+        moves = {
+            "Home": f"{top}.{left}",
+            "ArrowRight": f"{top}.{left + 1}",
+            "ArrowDown": f"{top - 1}.{left + 1}",
+            "End": f"{top - 1}.{columns - 1}",
+            "ArrowUp": f"{top}.{columns - 1}",
+        }
+        for key, place in moves.items():
+            page.keyboard.press(key)
+            expect(page.locator(f'.{table} [data-cell="{place}"]')).to_be_focused()
+            expect(stops).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="The answers without layer 2 head 3")).to_be_visible()
+    page.locator(".tokens [tabindex='0']").focus()
+    page.keyboard.press(" ")
+    expect(page.get_by_role("heading", name="What happens to")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("heading", name="The answers without layer 2 head 3")).to_be_visible()
+
+
 def test_answers_without_heads_are_those_of_python(opened: Visit, paths: dict[str, Path]) -> None:
-    page = opened.open("inside")
-    card = page.locator(".card:has(.ablation)")
-    page.get_by_label("Second text").fill("")
-    page.get_by_label("Text", exact=True).fill("She was born")
-    card.get_by_role("group", name="Word to mask").get_by_role("button", name="was").click()
+    page = opened.open("map")
+    page.get_by_label("Text; [MASK] hides a word").fill("She was born")
+    page.get_by_label("Masked for the heads").select_option("was")
+    page.get_by_label("Switch several heads off").check()
+    card = page.locator(".card:has(.before-after)")
+    heads = page.locator(".effects")
     expect(card.get_by_role("status").first).to_have_text("No head is off.")
     expect(card.locator("table.bars")).to_have_count(1)
-    card.get_by_role("button", name="Head 2 of layer 1 off").press("Enter")
-    page.keyboard.press("ArrowDown")
+    heads.get_by_role("button", name="layer 1, head 2").press("Enter")
+    page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     expect(card.get_by_role("status").first).to_have_text("Off: layer 1 head 2, layer 2 head 2")
-    card.get_by_role("button", name="Switch all heads of layer 2 off or on").click()
-    expect(page).to_have_url(re.compile(r"masked=3&off=1\.2-2\.1-2\.2-2\.3"))
-    expect(card.locator(".head[aria-pressed=true]")).to_have_count(4)
+    heads.get_by_role("button", name="Switch all heads of layer 2 off or on").click()
+    expect(page).to_have_url(re.compile(r"masked=3.*off=1\.2-2\.1-2\.2-2\.3"))
+    expect(heads.locator(".cell[aria-pressed=true]")).to_have_count(4)
     expect(card).to_contain_text("Without 4 heads")
     expect(card.locator("[aria-busy]")).to_have_count(0)
 
@@ -438,25 +540,39 @@ def test_answers_without_heads_are_those_of_python(opened: Visit, paths: dict[st
     page.get_by_label("Second text").fill("It is warm")
     expect(card.locator("table.bars")).to_have_count(4)
     expect_equal(lambda: [rows(2), rows(3)], [pair, pair_without])
+    page.get_by_label("Heads show").select_option("B follows A")
+    expect(page.locator(".shades").last).to_contain_text(f"points of B follows A, {pair[0][1]},")
     card.get_by_role("button", name="All heads on").click()
     expect(card.locator("table.bars")).to_have_count(2)
-    card.get_by_role("button", name="Switch head 3 of all layers off or on").click()
+    heads.get_by_role("button", name="Switch head 3 of all layers off or on").click()
     page.reload()
     expect(card.get_by_role("status").first).to_have_text("Off: layer 1 head 3, layer 2 head 3")
-    page.get_by_label("Model for: Inside the encoder").select_option("classifier")
-    expect(card).to_contain_text("The model classifies single texts. Remove the second text")
+    page.get_by_label("Model for: The model as a map").select_option("classifier")
+    expect(page.locator(".map")).to_contain_text("The model classifies single texts. Remove the second text")
     page.get_by_label("Second text").fill("")
     expect(card.get_by_role("table", name="Labels, without heads").locator("th")).to_have_text(
         ["blame", "praise"]
     )
-    page.get_by_label("Model for: Inside the encoder").select_option("tagger")
+    page.get_by_label("Model for: The model as a map").select_option("tagger")
     expect(card).to_have_count(0)
 
 
+def test_the_input_embeddings_are_those_of_python(opened: Visit, paths: dict[str, Path]) -> None:
+    text, pair = "She was born in London", "It is warm"
+    page = opened.open("map?open=token&token=3&box=input.token")
+    page.get_by_label("Text; [MASK] hides a word").fill(text)
+    page.get_by_label("Second text").fill(pair)
+    page.locator('.tokens [data-cell="0.1"]').click()
+    model = cloze.FillMask.load(paths["pretrained"])
+    embeddings = input_embeddings(model.encoder, model.tokenizer.encode(text, pair))
+    rows = page.locator("table.input tbody tr")
+    for number, name in enumerate(("word", "segment", "position", "normalized"), 1):
+        shown = [f"{length:.2f}" for length in embeddings[name].norm(dim=-1).tolist()]
+        expect(rows.nth(number).locator("small")).to_have_text(shown)
+
+
 def test_a_hundred_tokens_are_legible_in_a_window(opened: Visit) -> None:
-    page = opened.open("inside")
-    page.get_by_label("Second text").fill("")
-    page.get_by_label("Text", exact=True).fill("the man went to the bank " * 16)
+    page = open_head(opened, "the man went to the bank " * 16)
     expect(page.locator(".piece")).to_have_count(98)
     expect(page.locator(".matrix text")).to_have_count(56)
     height = page.locator(".matrix text").first.evaluate("one => one.getBoundingClientRect().height")
@@ -473,11 +589,11 @@ def test_a_hundred_tokens_are_legible_in_a_window(opened: Visit) -> None:
 
 
 def test_a_token_is_followed_from_the_tables_to_the_prediction(opened: Visit) -> None:
-    page = opened.open("layers")
-    expect(page.get_by_role("heading", name="What happens to [MASK]")).to_be_visible()
+    page = opened.open("map")
+    cell = '.tokens [data-cell="{}"]'.format
     page.get_by_label("Text; [MASK] hides a word").fill("She was born in London")
-    expect(page.locator(".piece")).to_have_count(7)
-    page.locator(".piece").nth(3).click()
+    expect(page.locator(".tokens tfoot th")).to_have_count(7)
+    page.locator(cell("0.3")).click()
     expect(page.get_by_role("heading", name="What happens to born")).to_be_visible()
     asked = {"model": "pretrained", "text": "She was born in London", "token": 3}
     answer = page.request.post(f"{opened.address}/explore/layers", data=asked).json()
@@ -498,43 +614,45 @@ def test_a_token_is_followed_from_the_tables_to_the_prediction(opened: Visit) ->
         group, title = name.split(": ")
         stage = page.locator(f'.stage[aria-label="{group}"]')
         stage.locator(".step").filter(has=page.get_by_text(title, exact=True)).click()
-        expect(numbers.get_by_role("heading")).to_have_text(name)
+        expect(numbers.get_by_role("heading").first).to_have_text(name)
         assert numbers.locator(".vector-numbers").text_content().split() == shown(vector), name
-    page.get_by_role("button", name="Output", exact=False).first.click()
     boxes.nth(33).click()
     best = answer["masked_lm"]["candidates"][2][0]
     expect(numbers.locator("tr.strong")).to_contain_text(best["token"])
-    expect(page.locator(".lens tr").last).to_contain_text(percent(best["probability"]))
+    expect(page.locator(cell("2.3"))).to_have_attribute("aria-pressed", "true")
     here = page.locator(".step[aria-pressed=true]")
     boxes.first.click()
     expect(here).to_contain_text("Token")
     page.get_by_role("button", name="Play", exact=True).click()
     expect(here).to_contain_text("Segment embedding")
     page.get_by_role("button", name="Pause", exact=True).click()
-    page.get_by_role("button", name="Layer 2").first.click()
-    expect(page.locator(".walk-numbers h4")).to_have_text("Layer 2: Query")
-    expect(page).to_have_url(re.compile("at=19"))
+    page.locator(cell("2.3")).click()
+    expect(page.locator(".walk-numbers h4").first).to_have_text("Layer 2: Query")
+    expect(page).to_have_url(re.compile("box=2.query"))
+    read = numbers.get_by_role("table", name="What the MLM head reads here").locator("tr")
+    expect(read).to_have_text(
+        [f"{one['token']}{percent(one['probability'])}" for one in answer["masked_lm"]["candidates"][2]]
+    )
     page.wait_for_timeout(800)  # the page's own scrolling is not a reader's
     page.locator(".flow").evaluate("flow => flow.scrollTo(0, flow.scrollHeight)")
     expect(here).to_contain_text("Next sentence")
     page.locator(".flow").evaluate("flow => flow.scrollTo(0, 0)")
-    expect(page.locator(".walk-numbers h4")).to_have_text("Input: Token")
+    expect(page.locator(".walk-numbers h4").first).to_have_text("Input: Token")
     page.get_by_label("Text; [MASK] hides a word").fill("She was 😀 in London")
-    unknown = page.locator(".piece.unknown")
-    expect(unknown).to_contain_text("😀")
-    unknown.click()
+    expect(page.locator(".tokens th.unknown")).to_have_text("😀")
+    page.locator(cell("1.3")).click()
     expect(page.get_by_role("heading", name="What happens to 😀")).to_be_visible()
-    page.get_by_role("tab", name="Inside").click()
-    expect(unknown).to_contain_text("😀")
+    page.locator('.effects [data-cell="0.0"]').click()
+    expect(page.locator(".piece.unknown")).to_contain_text("😀")
     expect(page.locator(".lines text").filter(has_text="😀")).to_have_count(2)
 
 
 def test_pictures_are_saved_as_svg_and_png(opened: Visit) -> None:
-    page = opened.open("layers")
+    page = opened.open("map?open=head&layer=2&head=1")
     with page.expect_download() as download:
-        page.get_by_role("button", name="Save movements as SVG").click()
+        page.get_by_role("button", name="lines as SVG").click()
     tree = ElementTree.parse(download.value.path())
-    assert download.value.suggested_filename == "movements.svg"
+    assert download.value.suggested_filename == "attention-layer-2-head-1-lines.svg"
     assert any("stroke: rgb" in part.get("style", "") for part in tree.iter())
     page = opened.open("fill")
     with page.expect_download() as download:
@@ -611,19 +729,18 @@ def test_numbers_of_the_bundled_model_are_those_of_python(browser: Any, mini: st
         rows = page.locator(".masks table.bars tr")
         for i, candidate in enumerate(candidates):
             expect(rows.nth(i)).to_have_text(f"{candidate.token}{percent(candidate.probability)}")
-        page = visited.open("layers")
-        [candidates] = fill_mask(page.get_by_label("Text; [MASK] hides a word").input_value(), top_k=1)
-        expect(page.locator(".lens tr").last.locator(".guess")).to_have_text(candidates[0].token)
-        expect(page.locator(".lens tr").last).to_contain_text(percent(candidates[0].probability))
+        page = visited.open("map")
+        [[first]] = fill_mask(page.get_by_label("Text; [MASK] hides a word").input_value(), top_k=1)
+        last = page.locator(".tokens tbody tr").first
+        cell = last.get_by_role("button", name=f"{first.token} {percent(first.probability)}")
+        assert (cell.get_attribute("title") or "").startswith("[MASK], after layer 4: ")
         page = visited.open("pairs")
         pair = [page.get_by_label(f"Sentence {side}", exact=True).input_value() for side in "AB"]
         row = page.get_by_role("table", name="Next sentence").locator("tr").first
         expect(row).to_have_text(f"B follows A{percent(follows(*pair).probability)}")
-        page = visited.open("inside")
-        labels = page.get_by_label("Text", exact=True), page.get_by_label("Second text")
-        pair = [label.input_value() for label in labels]
+        page = open_head(visited, *pair)
         attention = attention_map(fill_mask.encoder, fill_mask.tokenizer, *pair)
-        page.get_by_role("button", name="layer 4, head 2").click()
+        page.locator("table.heads").get_by_role("button", name="layer 4, head 2").click()
         page.locator(".piece").nth(5).click()
         expect(page.locator(".piece").nth(5)).to_have_attribute("aria-pressed", "true")
         shown = page.locator(".piece small").all_text_contents()
@@ -710,7 +827,7 @@ def test_the_page_is_usable_by_keyboard(browser: Any, address: str) -> None:
         expect(page.get_by_role("tab", name="Lessons")).to_be_focused()
         expect(page).to_have_url(re.compile("#lesson$"))
         page.keyboard.press("End")
-        expect(page).to_have_title("Inside · cloze")
+        expect(page).to_have_title("Map · cloze")
         page.go_back()
         expect(page).to_have_title("Lessons · cloze")
         page.reload()
@@ -764,11 +881,11 @@ def test_a_sentence_goes_along_to_every_view(opened: Visit) -> None:
         page.locator(SHOWS[view]).first.wait_for()
         if view in ("errors", "lesson"):
             continue  # with the texts of a file
-        label = {"fill": "Your own sentence", "pairs": "Sentence A", "layers": "Text; [MASK] hides a word"}
+        label = {"fill": "Your own sentence", "pairs": "Sentence A", "map": "Text; [MASK] hides a word"}
         expect(page.get_by_label(label.get(view, "Text"), exact=True)).to_have_value(text)
         expect(page).to_have_url(re.compile(rf"#{view}\?text=The\+man"))
     expect(page.get_by_role("heading", name="Blank 1 · you hid “man”")).to_be_visible()
-    page.get_by_role("tab", name="Layers").click()
+    page.get_by_role("tab", name="Map").click()
     page.get_by_label("Text; [MASK] hides a word").fill("Another one.")
     page.get_by_role("tab", name="Fill").click()
     expect(page.get_by_label("Your own sentence")).to_have_value("Another one.")
@@ -779,7 +896,7 @@ def test_every_view_refuses_the_same_length(opened: Visit) -> None:
     page = opened.open("predict")
     text = "word " * 2001
     page.get_by_label("Text", exact=True).fill(text)
-    for view in ("predict", "why", "entities", "answers", "layers", "inside"):
+    for view in ("predict", "why", "entities", "answers", "map"):
         page.get_by_role("tab", name=view.capitalize()).click()
         expect(page.get_by_role("alert").first).to_have_text(
             "The text has 10,005 characters, at most 10,000 are read. Give a shorter one."
@@ -788,19 +905,16 @@ def test_every_view_refuses_the_same_length(opened: Visit) -> None:
 
 def test_a_long_text_is_read_in_windows(opened: Visit) -> None:
     text = "bank london river money " * 100  # 400 tokens
-    page = opened.open("inside")
-    page.get_by_label("Second text").fill("")
-    page.get_by_label("Text", exact=True).fill(f"{text}[MASK] warm")
-    bar = page.locator(".window")
+    page = open_head(opened, f"{text}[MASK] warm")
+    bar, tokens = page.locator(".window"), page.locator(".tokens tfoot th")
     expect(bar).to_contain_text("Tokens 149 to 402 of 402")
     expect(page.locator(".piece")).to_have_count(256)
+    expect(tokens).to_have_count(256)
     bar.get_by_role("button", name="Earlier").click()
     expect(bar).to_contain_text("Tokens 1 to 254 of 402")
+    expect(tokens.filter(has_text="[MASK]")).to_have_count(0)
     expect(page.locator(".piece").filter(has_text="[MASK]")).to_have_count(0)
     expect(page.locator(".steps")).to_have_count(1)
-    page.get_by_role("tab", name="Layers").click()
-    expect(page.get_by_role("heading", name="What happens to [MASK]")).to_be_visible()
-    expect(bar).to_contain_text("Tokens 149 to 402 of 402")
     for view in ("fill", "predict", "entities", "answers"):
         page.get_by_role("tab", name=view.capitalize()).click()
         page.locator(SHOWS[view]).first.wait_for()
@@ -862,6 +976,13 @@ def test_views_without_a_model_show_recorded_examples(opened: Visit) -> None:
             example.click()
             expect(page.locator(".error, [aria-busy]")).to_have_count(0)
             page.locator(SHOWS[view]).first.wait_for()
+    opened.open("map")
+    page.locator('.effects [data-cell="1.3"]').click()  # what is recorded
+    expect(page.locator(".remark").first).to_contain_text("changes from “world”")
+    page.locator(".steps .values").wait_for()
+    page.locator('.tokens [data-cell="4.11"]').click()
+    page.locator(".walk-numbers table.bars").wait_for()
+    expect(page.locator(".error")).to_have_count(0)
 
 
 def test_a_recorded_example_stays_whatever_the_sentence(opened: Visit) -> None:
@@ -924,7 +1045,7 @@ def test_what_the_model_did_not_read_is_gray(opened: Visit, paths: dict[str, Pat
 
 def test_blank_texts_are_not_sent(opened: Visit) -> None:
     labels = {**dict.fromkeys(("entities", "why", "predict"), "Text"), "answers": "Question"}
-    labels |= {"layers": "Text; [MASK] hides a word", "pairs": "Sentence B"}
+    labels |= {"map": "Text; [MASK] hides a word", "pairs": "Sentence B"}
     for view, label in labels.items():
         page = opened.open(view)
         page.get_by_label(label, exact=True).first.fill("  ")
@@ -1296,10 +1417,9 @@ TEXT_SIZES = """() => [...document.querySelectorAll("svg text")]
 
 
 def test_the_numbers_of_a_weight_are_those_of_its_text(opened: Visit) -> None:
-    page = opened.open("inside")
+    page = opened.page
     page.route("**/explore/row", lambda route: route.fulfill(json=large_scores(route.fetch().json())))
-    page.get_by_label("Text", exact=True).fill("the man")
-    page.get_by_label("Second text").fill("")
+    open_head(opened, "the man")
     expect(page.locator(".pieces .piece")).to_have_count(4)
     page.locator(".scores button").nth(1).click()
     formula = page.locator(".steps .formula").filter(has_text="e^")
@@ -1311,7 +1431,7 @@ def test_the_numbers_of_a_weight_are_those_of_its_text(opened: Visit) -> None:
     expect(formula).to_have_text(f"e^(10.00 − 40.00) ÷ Σ = <0.001 ÷ {total:.3f} = <0.1%")
     waiting: list[Any] = []
     page.route("**/explore/row", lambda route: waiting.append(route))
-    page.get_by_label("Text", exact=True).fill("the dog")  # as many tokens
+    page.get_by_label("Text; [MASK] hides a word").fill("the dog")  # as many tokens
     expect(page.locator(".pieces")).to_contain_text("dog")
     expect(page.locator(".steps")).to_have_count(0)
     release(page, waiting, "the dog")
@@ -1342,35 +1462,45 @@ def test_legends_give_the_numbers_of_the_darkest_and_the_palest_cell(opened: Vis
     vectors = np.array(ask("embed", model="pretrained", inputs=sentences))
     expect_equal(lambda: legends(page)[-1:], [f"{(vectors @ vectors.T).min():.2f} 1.00"])
 
-    page = opened.open("layers")
+    view = "map?open=token&token=3&box=2.scores"
+    page = opened.open(view)
     text = page.get_by_label("Text; [MASK] hides a word").input_value()
-    trace = ask("explore/layers", model="pretrained", text=text)["layers"][1]
+    trace = ask("explore/layers", model="pretrained", text=text, token=2)["layers"][1]
     boxes = page.locator('.stage[aria-label="Layer 2"] .step')
     boxes.filter(has=page.get_by_text("Softmax", exact=True)).click()
-    expect(page.locator(".walk-numbers h4")).to_have_text("Layer 2: Softmax")
-    assert legends(page) == [f"0.00 {max(trace['movements']):.2f}", f"0% {percent(np.max(trace['weights']))}"]
+    expect(page.locator(".walk-numbers h4").first).to_have_text("Layer 2: Softmax")
+    effects = ask("explore/ablation", model="pretrained", text=text)
+    largest = max(abs(without["first"][0] - effects["all"]["first"][0]) for without in effects["without"])
+    assert legends(page) == [
+        "0% 100%",
+        f"−{100 * largest:.1f} +{100 * largest:.1f}",
+        f"0% {percent(np.max(trace['weights']))}",
+    ]
     boxes.filter(has=page.get_by_text("Query", exact=True)).click()
-    expect(page.locator(".walk-numbers h4")).to_have_text("Layer 2: Query")
+    expect(page.locator(".walk-numbers h4").first).to_have_text("Layer 2: Query")
     query = np.frombuffer(base64.b64decode(trace["steps"]["query"]["values"]), "<f4")
-    assert legends(page)[1] == both_signs(abs(query).max())
+    assert legends(page)[2] == both_signs(abs(query).max())
 
     page = opened.open("why")
     text = page.get_by_label("Text", exact=True).input_value()
     [found] = ask("explain", model="classifier", inputs=[[text]])
     assert legends(page) == [both_signs(max(abs(word["attribution"]) for word in found["words"]), "+")]
 
-    page = opened.open("inside")
-    pair = {"text": page.get_by_label("Text", exact=True), "pair": page.get_by_label("Second text")}
-    asked = {"model": "pretrained"} | {name: box.input_value() for name, box in pair.items()}
-    tables = ask("explore/inside", **asked)["embeddings"]
+    text, pair = "The man went to the store.", "He bought a gallon of milk."
+    page = open_head(opened, text, pair)
+    asked = {"model": "pretrained", "text": text, "pair": pair}
     row = ask("explore/row", **asked, layer=1, head=0, token=2)
-    after = np.abs(tables.pop("normalized")["first"]).max()
-    before = max(np.abs(rows["first"]).max() for rows in tables.values())
     shown = legends(page)
-    assert shown[:3] == [both_signs(before), both_signs(after), "0% 100%"]
+    assert shown[2] == "0% 100%"
     to = int(np.argmax(row["weights"]))
     assert shown[3] == both_signs(np.abs([row["query"], row["key"][to]]).max())
     assert shown[4] == both_signs(np.abs([row["value"][i] for i in np.argsort(row["weights"])[-6:]]).max())
+    page.locator('.tokens [data-cell="0.0"]').click()
+    expect(page.locator("table.input td").first).to_be_visible()
+    tables = ask("explore/input", **asked)["embeddings"]
+    after = np.abs(tables.pop("normalized")["first"]).max()
+    before = max(np.abs(rows["first"]).max() for rows in tables.values())
+    assert legends(page)[2:4] == [both_signs(before), both_signs(after)]
 
     page = opened.open("errors")
     assert legends(page) == ["0% 100%"]
@@ -1405,8 +1535,4 @@ def small_targets(page: Any, view: str) -> Any:
     elif view == "lesson":
         page.locator(".choices .chip").first.click()
         page.locator(".reveal").wait_for()
-    if view == "layers":
-        page.get_by_role("button", name="Layer 2").first.click()
-        page.locator('.stage[aria-label="Layer 2"] .step').filter(has_text="Softmax").click()
-        expect(page.locator(".walk-numbers h4")).to_have_text("Layer 2: Softmax")
     return page.evaluate(SMALL_TARGETS)

@@ -63,7 +63,7 @@ FIRST, SECOND = ("steps", 0), ("steps", 1)
         (put("author", value="me"), ", author: extra inputs are not permitted"),
         (put(*SECOND, "question", value=" "), ", step 2, question: the text is empty"),
         (put(*SECOND, "reveal", "below", value=None), ", step 2, reveal.below: field required"),
-        (put(*FIRST, "view", value="map"), ", step 1, view: input should be 'fill', 'predict'"),
+        (put(*FIRST, "view", value="tour"), ", step 1, view: input should be 'fill', 'predict'"),
         (
             put(*FIRST, "state", "size", value="red"),
             ", step 1, state.size: input should be 'text', 'pair'",

@@ -1,4 +1,4 @@
-"""Sentences of `/likelihood` and explanations take turns with other requests."""
+"""Sentences of `/likelihood`, explanations and ablations take turns with other requests."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -9,6 +9,8 @@ from clients import Client
 from held_queue import Thread, admitted, held, start, wait_until
 
 from cloze.inference.explain import ExplainConfig
+from cloze.serving.explorer_requests import AblationRequest
+from cloze.serving.explorer_views import ablation
 from cloze.serving.limits import Limits
 from cloze.serving.native import explain, likelihood
 from cloze.serving.queue import Queue
@@ -60,6 +62,23 @@ def test_a_likelihood_waits_with_the_square_of_its_tokens(
 
     asyncio.run(ask("texts", sum(estimate_tokens(text) ** 2 for text in texts)))
     asyncio.run(ask("model", 3 * 5 + 1 * 3))
+
+
+def test_heads_are_removed_one_by_one_in_turns(models: Mapping[str, ServedModel], client: Client) -> None:
+    queue = Queue(Limits(batch_tokens=12), threads=1)
+    asked: dict[str, Any] = {"text": "a [MASK]", "pair": "b"}
+    found = asyncio.run(ablation(models["bert"], AblationRequest(**asked), queue))
+    queue.close()
+    heads = found["layers"] * found["heads"]
+    assert len(found["without"]) == heads
+    assert queue.batches == 1 + heads  # [CLS] a [MASK] [SEP] b [SEP], for both heads of pre-training
+    for number, without in enumerate([found["all"], *found["without"]]):
+        off = [list(divmod(number - 1, found["heads"]))] if number else []
+        (alone,) = client.ask("/explore/ablation", **asked, heads=off)["without"]
+        assert alone["first"] == pytest.approx(without["first"], abs=1e-6)
+        assert alone["is_next"] == pytest.approx(without["is_next"], abs=1e-6)
+        names = [[candidate.token for candidate in of_mask] for of_mask in without["masks"]]
+        assert names == [[candidate["token"] for candidate in of_mask] for of_mask in alone["masks"]]
 
 
 @pytest.mark.slow

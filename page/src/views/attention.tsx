@@ -1,13 +1,14 @@
 /** Attention within a text: all heads as small maps, one head or the mean of several as a map and as lines. */
 
 import type { ComponentChildren } from "preact";
-import { useMemo, useRef } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { setValues, useKept } from "../address";
 import { arrow, moveFocus, percent, within } from "../format";
 import { useWidth } from "../parts/chart";
 import { Scroll, Shades } from "../parts/charts";
 import { linkPath, range } from "../parts/drawing";
 import { Slider, Switch } from "../parts/forms";
+import { CellGrid } from "../parts/grid";
 import { Pixels } from "../parts/pixels";
 import { Picture } from "../parts/save";
 import { isMask } from "../texts";
@@ -15,12 +16,12 @@ import { noteTyping } from "../typing";
 import type { Cell } from "./row";
 
 /** What is computed: a text, or a pair, from a token on, by a model. */
-export interface Text {
+export type Text = {
   model: string;
   text: string;
   pair: string | null;
   start: number | null;
-}
+};
 
 export interface Attention {
   tokens: string[];
@@ -47,13 +48,13 @@ const BETWEEN = {
 };
 type Between = keyof typeof BETWEEN;
 
-/** The heads, tokens, map and lines of a text; `children` draws the steps of the chosen weight, if they are shown. */
+/** The heads, tokens, map and lines of a text; `children` draws the steps of the chosen weight. */
 export function AttentionExplorer({
   of: attention,
   children,
 }: {
   of: Attention;
-  children: false | ((cell: Cell, choose: (to: number) => void) => ComponentChildren);
+  children: (cell: Cell, choose: (to: number) => void) => ComponentChildren;
 }) {
   const { tokens, segments, layers, heads } = attention;
   const size = tokens.length;
@@ -172,9 +173,7 @@ export function AttentionExplorer({
             <HeadGrid
               attention={attention}
               isChosen={(l, h) => (averaged.length ? averaged.some(([a, b]) => a === l && b === h) : l === layer && h === head)}
-              current={[layer, head]}
-              hint={averaged.length > 0 ? "click to add or to leave out" : undefined}
-              lineName={(heads) => `Mean of ${heads}`}
+              isMean={averaged.length > 0}
               choose={chooseHead}
               chooseLine={averageAll}
               box={longest > count ? { ...view, size } : undefined}
@@ -211,19 +210,17 @@ export function AttentionExplorer({
           </>
         )}
       </div>
-      {children && (
-        <div class="card">
-          <h3>One attention weight, step by step</h3>
-          {averaged.length ? (
-            <p class="note">A mean of heads is not computed from one query and one key. Switch the mean off to see the steps of a head.</p>
-          ) : isEmpty ? null : (
-            <>
-              <p class="note">Choose a square of the map above, or a bar below.</p>
-              {children({ layer, head, from, to }, (to) => choose({ to }))}
-            </>
-          )}
-        </div>
-      )}
+      <div class="card">
+        <h3>One attention weight, step by step</h3>
+        {averaged.length ? (
+          <p class="note">A mean of heads is not computed from one query and one key. Switch the mean off to see the steps of a head.</p>
+        ) : isEmpty ? null : (
+          <>
+            <p class="note">Choose a square of the map above, or a bar below.</p>
+            {children({ layer, head, from, to }, (to) => choose({ to }))}
+          </>
+        )}
+      </div>
     </>
   );
 }
@@ -271,74 +268,47 @@ interface Window {
 }
 
 /** Small maps of all heads; numbers of layers and heads choose a whole row or column. */
-export function HeadGrid(props: {
+function HeadGrid(props: {
   attention: Attention;
   isChosen: (layer: number, head: number) => boolean;
-  /** The one head that is chosen, which the arrow keys move. */
-  current?: [number, number];
-  /** The effect of a click, if several heads can be chosen. */
-  hint?: string;
-  headName?: (layer: number, head: number) => string;
-  lineName: (heads: string) => string;
+  /** Whether a click adds or removes a head of the mean. */
+  isMean: boolean;
   choose: (head: { layer: number; head: number }) => void;
   chooseLine: (heads: [number, number][]) => void;
   box?: Window;
-  moveWindow?: (row: number, column: number) => void;
-  weights?: ArrayLike<number>[];
+  moveWindow: (row: number, column: number) => void;
+  weights: ArrayLike<number>[];
 }) {
-  const { attention, isChosen, choose, chooseLine, hint, lineName } = props;
-  const { current = [0, 0], headName = (layer, head) => `layer ${layer + 1}, head ${head + 1}` } = props;
+  const { attention, isChosen, choose, chooseLine, isMean, box } = props;
   const { layers, heads } = attention;
-  const grid = useRef<HTMLDivElement>(null);
-  const move = (event: KeyboardEvent, layer: number, head: number) => {
-    const [down, right] = arrow(event);
-    if (!down && !right) return;
-    const next = { layer: within(layer + down, layers), head: within(head + right, heads) };
-    if (!hint) choose(next);
-    grid.current!.querySelector<HTMLElement>(`[data-head="${next.layer}.${next.head}"]`)?.focus();
-  };
   return (
     <div>
-      <Scroll label="Layers and heads">
-        <p class="axis">Heads across, layers down{hint && `; ${hint}`}</p>
-        <div class="heads" role="group" aria-label="Layers and heads" style={{ "--heads": heads }} ref={grid}>
-          <span />
-          {range(heads).map((head) => (
-            <LineButton number={head + 1} name={lineName(`head ${head + 1} of all layers`)} choose={() => chooseLine(range(layers).map((layer) => [layer, head]))} />
-          ))}
-          {range(layers).map((layer) => (
-            <>
-              <LineButton number={layer + 1} name={lineName(`all heads of layer ${layer + 1}`)} choose={() => chooseLine(range(heads).map((head) => [layer, head]))} />
-              {range(heads).map((head) => {
-                const name = headName(layer, head);
-                const isStop = hint ? layer + head === 0 : layer === current[0] && head === current[1];
-                return (
-                  <button
-                    type="button"
-                    class="head"
-                    data-head={`${layer}.${head}`}
-                    aria-label={name}
-                    title={name}
-                    aria-pressed={isChosen(layer, head)}
-                    tabIndex={isStop ? 0 : -1 /* one stop of the Tab key; arrows move on from it */}
-                    onClick={() => choose({ layer, head })}
-                    onKeyDown={(event) => move(event, layer, head)}
-                  >
-                    <Thumbnail attention={attention} layer={layer} head={head} />
-                  </button>
-                );
-              })}
-            </>
-          ))}
-        </div>
-      </Scroll>
-      {props.box && <Overview weights={props.weights!} box={props.box} move={props.moveWindow!} />}
+      <p class="axis">Heads across, layers up{isMean && "; click to add or to leave out"}</p>
+      <CellGrid
+        name="Layers and heads"
+        class="heads"
+        rows={range(layers)}
+        columns={heads}
+        heads={lineHeads(layers, heads, (line) => `Mean of ${line}`, chooseLine)}
+        follows={!isMean}
+        cell={(layer, head) => ({
+          name: `layer ${layer + 1}, head ${head + 1}`,
+          isChosen: isChosen(layer, head),
+          children: <Thumbnail attention={attention} layer={layer} head={head} />,
+          choose: () => choose({ layer, head }),
+        })}
+      />
+      {box && <Overview weights={props.weights} box={box} move={props.moveWindow} />}
     </div>
   );
 }
 
-function LineButton({ number, name, choose }: { number: number; name: string; choose: () => void }) {
-  return <button type="button" class="axis-number" aria-label={name} title={name} onClick={choose}>{number}</button>;
+/** The numbers of layers and heads as buttons, which choose all heads of a line. */
+export function lineHeads(layers: number, heads: number, name: (line: string) => string, choose: (heads: [number, number][]) => void) {
+  return (layer: number | null, head: number | null) =>
+    layer === null
+      ? { name: head! + 1, label: name(`head ${head! + 1} of all layers`), choose: () => choose(range(layers).map((layer) => [layer, head!])) }
+      : { name: layer + 1, label: name(`all heads of layer ${layer + 1}`), choose: () => choose(range(heads).map((head) => [layer, head])) };
 }
 
 /** A small map of all tokens; a click moves the frame, which is the part in the large map. */

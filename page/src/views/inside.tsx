@@ -1,33 +1,13 @@
-/** Inside: the input embeddings, the attention of each head, and how one attention weight is computed. */
+/** Parts of the map: the input embeddings, the attention of each head, and how one attention weight is computed. */
 
+import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
-import { chooseText, useKept, useSecondSentence, useSentence } from "../address";
 import { fixed, floats } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Scroll, Strip, StripShades } from "../parts/charts";
 import { largestOf } from "../parts/drawing";
-import { Examples, TextField } from "../parts/forms";
-import { Section, type TextWindow, WindowBar } from "../parts/section";
-import { Ablation } from "./ablation";
 import { AttentionExplorer, type Text } from "./attention";
 import { type Cell, type Row, RowSteps } from "./row";
-
-const EXAMPLES: readonly (readonly [string, readonly [string, string]])[] = [
-  ["A pair", ["The man went to the store.", "He bought a gallon of milk."]],
-  ["It", ["The animal did not cross the street because it was too tired.", ""]],
-  ["Bank", ["They sat on the bank of the river.", ""]],
-];
-
-export function InsideView() {
-  return (
-    <Section
-      title="Inside the encoder"
-      lead="The input embeddings, the attention of every head, and one attention weight step by step, all in the numbers that the model computes."
-      needs="encode"
-      Body={Inside}
-    />
-  );
-}
 
 /** Rows of an embedding table: their norms and first numbers. */
 interface Rows {
@@ -38,43 +18,24 @@ interface Embedded {
   tokens: string[];
   /** Places of the tokens that the vocabulary does not know. */
   unknown: number[];
-  window: TextWindow;
   input_ids: number[];
   token_type_ids: number[];
   embeddings: { word: Rows; segment: Rows; position: Rows; normalized: Rows };
 }
-interface Found extends Embedded {
+interface Found {
+  tokens: string[];
+  unknown: number[];
+  token_type_ids: number[];
   layers: number;
   heads: number;
   /** float32 [layers, heads, T, T] in base64. */
   weights: string;
 }
 
-function Inside({ model }: { model: string }) {
-  const text = useSentence(EXAMPLES[0][1][0]);
-  const pair = useSecondSentence(EXAMPLES[0][1][1]);
-  const [start] = useKept("start", "");
-  const [part] = useKept("part", "");
-  const body = { model, text: text[0], pair: pair[0] || null, start: start === "" ? null : Number(start) };
-  const asked = useAnswer<Found>("explore/inside", text[0].trim() ? body : null);
-  return (
-    <>
-      <div class="text-and-pair">
-        <TextField label="Text" kept={text} />
-        <TextField label="Second text, if there is one" kept={pair} />
-      </div>
-      <Examples all={EXAMPLES} choose={([text, pair]) => chooseText(text, pair || undefined)} />
-      <Answer asked={asked}>
-        {(found, body: Text) => (
-          <>
-            <WindowBar of={found.window} />
-            {(!part || part === "input") && <Input found={found} />}
-            {part !== "input" && <Heads found={found} text={body} part={part} />}
-          </>
-        )}
-      </Answer>
-    </>
-  );
+/** The input of the first layer. */
+export function Inputs({ text }: { text: Text }) {
+  const asked = useAnswer<Embedded>("explore/input", text);
+  return <Answer asked={asked} isShared={false}>{(found) => <Input found={found} />}</Answer>;
 }
 
 /** The three embeddings of each token. */
@@ -128,8 +89,19 @@ function Input({ found: { tokens, input_ids, token_type_ids, embeddings } }: { f
   );
 }
 
-/** The attention of every head, and the answers with heads switched off; or one of these parts. */
-function Heads({ found, text, part }: { found: Found; text: Text; part: string }) {
+/** The attention of every head, and one weight of the chosen head step by step. */
+export function Heads({ text }: { text: Text }) {
+  const asked = useAnswer<Found>("explore/inside", text);
+  return (
+    <Answer asked={asked}>
+      {(found, text: Text) => (
+        <Attention found={found}>{(cell, choose) => <Steps text={text} tokens={found.tokens} cell={cell} choose={choose} />}</Attention>
+      )}
+    </Answer>
+  );
+}
+
+function Attention({ found, children }: { found: Found; children: (cell: Cell, choose: (to: number) => void) => ComponentChildren }) {
   const attention = useMemo(() => {
     const { tokens, unknown, token_type_ids, layers, heads } = found;
     const [size, all] = [tokens.length, floats(found.weights)];
@@ -137,16 +109,7 @@ function Heads({ found, text, part }: { found: Found; text: Text; part: string }
       tokens.map((_, from) => all.subarray(((layer * heads + head) * size + from) * size).subarray(0, size));
     return { tokens, unknown, segments: token_type_ids, layers, heads, rows };
   }, [found]);
-  return (
-    <>
-      {part !== "off" && (
-        <AttentionExplorer of={attention}>
-          {!part && ((cell, choose) => <Steps text={text} tokens={found.tokens} cell={cell} choose={choose} />)}
-        </AttentionExplorer>
-      )}
-      {part !== "attention" && <Ablation attention={attention} text={text} />}
-    </>
-  );
+  return <AttentionExplorer of={attention}>{children}</AttentionExplorer>;
 }
 
 /** The computation of one attention weight, which the server returns. */

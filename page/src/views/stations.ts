@@ -1,4 +1,4 @@
-/** The boxes of the view Layers, each with its computation, its numbers, and a check of the first of them. */
+/** The boxes on the way of a token, each with its computation, its numbers, and a check of the first of them. */
 
 import { fixed, floats, percent } from "../format";
 import type { Candidate } from "../parts/models";
@@ -33,6 +33,7 @@ export interface Trace {
 }
 
 export interface Station {
+  /** As in input.word, 2.query and output.next; layers count from 1. */
   id: string;
   group: string;
   /** Counted from 0; null outside the layers. */
@@ -112,7 +113,7 @@ function layerStations(trace: Trace, layer: number): Station[] {
   };
   const own = { scores, weights };
   return STEPS.map(([key, title, formula, purpose]) => {
-    const place = { id: `${layer}.${key}`, group: `Layer ${layer + 1}`, layer, title, formula, purpose };
+    const place = { id: `${layer + 1}.${key}`, group: `Layer ${layer + 1}`, layer, title, formula, purpose };
     if (key === "scores" || key === "weights") return { ...place, perHead: true, isShare: key === "weights", shown: own[key].flat() };
     return { ...place, vector: steps[key], shown: floats(steps[key].values), check: checks[key] };
   });

@@ -206,35 +206,44 @@ Head: TypeAlias = tuple[int, int]
 
 
 @contextmanager
-def heads_off(encoder: Encoder, heads: Collection[Head]) -> Iterator[None]:
+def heads_off(encoder: Encoder, *heads: Collection[Head]) -> Iterator[None]:
     """Within the context, make the outputs of attention heads 0, before the dense layer on all of them.
 
-    This holds for every head of a task on this encoder, as in `with heads_off(fill_mask.encoder, [(1, 2)])`.
+    This holds for every head of a task on this encoder, as in `with heads_off(fill_mask.encoder, [(1, 2)])`. Of several
+    collections, each is for its part of a packed batch, as in copies of a text, of which each lacks other heads.
 
     Source:
         Michel, Levy and Neubig 2019, "Are Sixteen Heads Really Better than One?", 2.3; `head_mask` of transformers 4.
     """
     layers: Any = encoder.layers
     num_heads = encoder.config.num_attention_heads
-
-    def switch_off(head: int) -> Any:
-        def hook(module: nn.Module, inputs: tuple[Tensor]) -> Tensor:
-            (context_TD,) = inputs
-            context_TNH = context_TD.view(len(context_TD), num_heads, -1).clone()
-            context_TNH[:, head] = 0
-            return context_TNH.flatten(1)
-
-        return hook
-
-    handles = []
-    try:
-        for layer, head in heads:
+    of_layer: dict[int, list[tuple[int, int]]] = {}  # part and head
+    for part, collection in enumerate(heads):
+        for layer, head in collection:
             for name, number, count in (("layer", layer, len(layers)), ("head", head, num_heads)):
                 if not 0 <= number < count:
                     raise InputError(f"{name} {number} is not in 0..{count - 1}", where="heads")
             if not hasattr(layers[layer], "attention_output"):
                 raise InputError(f"the layers of a {type(encoder).__name__} have no heads", where="model")
-            handles.append(layers[layer].attention_output.register_forward_pre_hook(switch_off(head)))
+            of_layer.setdefault(layer, []).append((part, head))
+
+    def switch_off(places: list[tuple[int, int]]) -> Any:
+        def hook(module: nn.Module, inputs: tuple[Tensor]) -> Tensor:
+            (context_TD,) = inputs
+            context_PLNH = context_TD.clone().view(
+                len(heads), -1, num_heads, context_TD.shape[1] // num_heads
+            )
+            for part, head in places:
+                context_PLNH[part, :, head] = 0
+            return context_PLNH.view_as(context_TD)
+
+        return hook
+
+    handles = [
+        layers[layer].attention_output.register_forward_pre_hook(switch_off(places))
+        for layer, places in of_layer.items()
+    ]
+    try:
         yield
     finally:
         for handle in handles:
@@ -297,14 +306,40 @@ def trace_token(
         for handle in handles:
             handle.remove()
     hidden_states = torch.stack(encoded.hidden_states).float().cpu()
-    movements_LT = 1 - torch.cosine_similarity(hidden_states[:-1], hidden_states[1:], dim=-1)
     return TokenTrace(
         token=token,
         layers=tuple({step: steps[step] for step in model.layer_steps} for steps in recorded),
         hidden_states=hidden_states[:, token],
-        movements=movements_LT,
+        movements=movements(hidden_states),
         pooled=encoded.pooled_output[0].float().cpu(),
     )
+
+
+def movements(hidden_states: Tensor) -> Tensor:
+    """Return 1 - cosine of every vector before and after each layer, [L, T], from [L + 1, T, D]."""
+    return 1 - torch.cosine_similarity(hidden_states[:-1], hidden_states[1:], dim=-1)
+
+
+@torch.inference_mode()
+def all_hidden_states(model: Encoder, encoding: Encoding) -> Tensor:
+    """Return the vectors of all tokens after the embeddings and after each layer, [L + 1, T, D]."""
+    return (
+        torch.stack(model(batch_of(model, encoding), output_hidden_states=True).hidden_states).float().cpu()
+    )
+
+
+@torch.inference_mode()
+def masked_lm_logits(fill_mask: FillMask, vectors: Tensor) -> Tensor:
+    """Apply the MLM head to vectors of any layer, [P, D]; return the scores of the vocabulary, [P, V].
+
+    The head was trained on the last layer only; on the others it shows what a vector is already like.
+
+    Source: nostalgebraist 2020, "interpreting GPT: the logit lens".
+    """
+    module: Any = fill_mask.module
+    table_VD = fill_mask.encoder.embeddings.word_embeddings.weight
+    logits_PV: Tensor = module.masked_lm(vectors.to(table_VD.device, table_VD.dtype), table_VD)
+    return logits_PV[:, : fill_mask.tokenizer.vocab_size].float().cpu()
 
 
 @torch.inference_mode()
@@ -313,22 +348,15 @@ def trace_masked_lm(
 ) -> tuple[Tensor, Tensor, list[list[Candidate]]]:
     """Apply the MLM head to a token's vector after each layer, [L + 1, D].
 
-    The head was trained on the last layer only; on the others it shows what the vector is already like.
-
     Returns:
         The last layer's vector after the head's dense layer, activation and LayerNorm, [D]; the logits of the most
         probable tokens, this vector times their embeddings plus their biases; and the candidates after each layer.
-
-    Source: nostalgebraist 2020, "interpreting GPT: the logit lens".
     """
-    module: Any = fill_mask.module
-    head = module.masked_lm
     table_VD = fill_mask.encoder.embeddings.word_embeddings.weight
-    hidden_LD = hidden_states.to(table_VD.device, table_VD.dtype)
-    tokens = fill_mask.tokenizer.tokens
-    logits_LV = head(hidden_LD, table_VD)[:, : len(tokens)].float().cpu()
+    module: Any = fill_mask.module
+    logits_LV = masked_lm_logits(fill_mask, hidden_states)
     return (
-        head.transform(hidden_LD[-1]).float().cpu(),
-        logits_LV[-1].topk(min(top_k, len(tokens))).values,
-        top_candidates(logits_LV.numpy(), tokens.__getitem__, top_k),
+        module.masked_lm.transform(hidden_states[-1].to(table_VD.device, table_VD.dtype)).float().cpu(),
+        logits_LV[-1].topk(min(top_k, logits_LV.shape[1])).values,
+        top_candidates(logits_LV.numpy(), fill_mask.tokenizer.tokens.__getitem__, top_k),
     )

@@ -37,8 +37,8 @@ class TokenRequest(TextRequest):
 class AblationRequest(TokenRequest):
     """Attention heads to switch off, and the token to mask in a text without [MASK]."""
 
-    heads: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]]
-    """Layer and head of each, counted from 0."""
+    heads: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]] | None = None
+    """Layer and head of each, counted from 0, all off together; None switches each head of the model off alone."""
 
 
 class GuessRequest(ModelRequest):

@@ -4,6 +4,7 @@ Routes under `/explore` serve only the page and may change with it.
 """
 
 import asyncio
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -83,13 +84,15 @@ def guess(served: ServedModel, request: GuessRequest) -> dict[str, Any]:
 def _view(name: str) -> Verb:
     """Return the verb that runs a function of `explorer_views`, which imports torch: a graph does without."""
 
-    def compute(served: ServedModel, request: Any) -> dict[str, Any]:
+    async def verb(served: ServedModel, request: Any, queue: Queue) -> Any:
         from cloze.serving import explorer_views
 
-        shown: dict[str, Any] = getattr(explorer_views, name)(served, request)
-        return shown
+        function = getattr(explorer_views, name)
+        takes_turns = inspect.iscoroutinefunction(function)
+        return await (function if takes_turns else in_one_turn(function))(served, request, queue)
 
-    return in_one_turn(compute)
+    verb.__name__ = name
+    return verb
 
 
 async def evaluation(server: ServerState) -> dict[str, str | None]:
@@ -109,6 +112,8 @@ ROUTES = (
     GetRoute("/explore/evaluation", evaluation),
     GetRoute("/explore/lessons", lessons),
     Route("/explore/guess", "fill", in_one_turn(guess), GuessRequest),
+    Route("/explore/input", "encode", _view("embeddings"), TextRequest),
+    Route("/explore/map", "encode", _view("model_map"), TextRequest),
     Route("/explore/inside", "encode", _view("attention"), TextRequest),
     Route("/explore/row", "encode", _view("head"), HeadRequest),
     Route("/explore/layers", "encode", _view("layers"), TokenRequest),

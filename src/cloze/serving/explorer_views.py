@@ -1,27 +1,31 @@
 """The numbers of the explorer page's views, ready for JSON: attention, one head, the layers, a word's senses."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cloze.data.batch import MaskedBatch, collate
+from cloze.data.batch import MaskedBatch, PackedBatch, collate
 from cloze.errors import InputError
 from cloze.explorer.encoder_internals import (
     EMBEDDINGS,
     TokenTrace,
+    all_hidden_states,
     attention_map,
     attention_row,
     heads_off,
     input_embeddings,
+    masked_lm_logits,
+    movements,
     to_base64,
     trace_masked_lm,
     trace_token,
 )
 from cloze.explorer.text_window import TextWindow
 from cloze.explorer.word_in_context import word_in_context
-from cloze.inference.pretrained_heads import IS_NEXT, FillMask, NextSentence, top_candidates
+from cloze.inference.pretrained_heads import IS_NEXT, Candidate, FillMask, NextSentence, top_candidates
 from cloze.serving.explorer_requests import (
     AblationRequest,
     HeadRequest,
@@ -30,7 +34,10 @@ from cloze.serving.explorer_requests import (
     WordRequest,
     window_of,
 )
+from cloze.serving.queue import Queue
+from cloze.serving.routes import estimate_tokens
 from cloze.serving.served_model import ServedModel
+from cloze.tasks.arrays import log_of_sum, softmax
 from cloze.tasks.texts import LabeledText
 
 MAX_OCCURRENCES = 64
@@ -42,11 +49,11 @@ _INPUTS = (*EMBEDDINGS, "normalized")
 
 
 def attention(served: ServedModel, request: TextRequest) -> dict[str, Any]:
-    """Return the input embeddings and the attention weights of every head."""
+    """Return the attention weights of every head."""
     window = window_of(served, request)
     layers = attention_map(served.encoder, served.tokenizer, window.text, window.pair).layers
     return {
-        **embeddings(served, request),
+        **_tokens(served, window),
         **_size(served),
         "weights": to_base64(torch.stack([layer.weights for layer in layers])),
     }
@@ -118,50 +125,140 @@ def layers(served: ServedModel, request: TokenRequest) -> dict[str, Any]:
     }
 
 
-def ablation(served: ServedModel, request: AblationRequest) -> dict[str, Any]:
-    """Return the answers of a model, `all`, and those `without` some attention heads.
+async def model_map(served: ServedModel, request: TextRequest, queue: Queue) -> dict[str, Any]:
+    """Return, after each layer, how far each token's vector turned, and the token that the MLM head reads from it.
 
-    An answer has the candidates for each masked token, the probability that the pair follows, and that of each label,
-    each None where no head answers; and whether the text is truncated for the labels.
+    `lens` has the embeddings first, and is None without such a head.
     """
-    window, tokenizer, token = window_of(served, request), served.tokenizer, request.token
-    encoding, pair, fill_mask = window.encoding, window.pair, served.fill_mask
-    ids = list(encoding.input_ids)
-    if fill_mask is not None and tokenizer.mask_id not in ids:
-        token = len(ids) // 2 if token is None else token
-        if token >= len(ids) or encoding.sequence_ids[token] is None:
-            raise InputError(f"{token} is no token of the text", where="token")
-        ids[token] = tokenizer.mask_id
-    masked = [place for place, token_id in enumerate(ids) if token_id == tokenizer.mask_id]
+    tokens = estimate_tokens(request.text, request.pair)
+    window = await queue.run(lambda: window_of(served, request), tokens=tokens, thread="texts")
+    ids, fill_mask, lens = window.encoding.input_ids, served.fill_mask, None
+    hidden_LTD = await queue.run(lambda: all_hidden_states(served.encoder, window.encoding), tokens=len(ids))
 
-    def answers() -> dict[str, Any]:
-        candidates = is_next = labels = None
-        is_truncated = False
-        if fill_mask is not None:
-            batch = collate([ids], [encoding.token_type_ids])
-            batch = MaskedBatch.extend(batch, masked_lm_positions=np.array(masked))
-            logits_PV = fill_mask.engine.run(batch)["logits"][:, : tokenizer.vocab_size]
-            candidates = top_candidates(logits_PV, tokenizer.tokens.__getitem__, _TOP_K)
-        if served.next_sentence is not None and pair is not None:
-            pairs = served.next_sentence.encode([(window.text, pair)])
-            (is_next,) = served.next_sentence.probabilities(pairs)
-        if "predict" in served.abilities:
-            (prediction,), losses = served.predictor.predict([LabeledText(window.text, pair)])
-            is_number = isinstance(prediction, float)
-            labels = {"score": prediction} if is_number else prediction.probabilities
-            is_truncated = losses.truncated > 0
-        return {"masks": candidates, "is_next": is_next, "labels": labels, "is_truncated": is_truncated}
+    def read(layers: list[Tensor]) -> list[list[Candidate]]:
+        logits = (masked_lm_logits(fill_mask, hidden_TD).numpy() for hidden_TD in layers)
+        return [
+            [best for (best,) in top_candidates(of, served.tokenizer.tokens.__getitem__, 1)] for of in logits
+        ]
 
-    everything = answers()
-    with heads_off(served.encoder, [(layer, head) for layer, head in request.heads]):
-        without = answers()
+    if fill_mask is not None:
+        (lens,) = await queue.compute(read, [list(hidden_LTD)], len)
     return {
         **_tokens(served, window),
         **_size(served),
-        "masked": masked,
+        "masked": [place for place, token_id in enumerate(ids) if token_id == served.tokenizer.mask_id],
+        "movements": _rounded(movements(hidden_LTD)),
+        "lens": lens,
+    }
+
+
+async def ablation(served: ServedModel, request: AblationRequest, queue: Queue) -> dict[str, Any]:
+    """Return the answers of a model with `all` attention heads, and those `without` some, or without each alone.
+
+    An answer has the candidates for each masked token, the probability of the token that is `first` there with all
+    heads, the probability that the pair follows, and that of each label, each None where no head answers.
+    """
+    tokens = estimate_tokens(request.text, request.pair)
+    ablated = await queue.run(lambda: _Ablation.of(served, request), tokens=tokens, thread="texts")
+    layers, heads = map(range, _size(served).values())
+    off = [[(i, k)] for i in layers for k in heads] if request.heads is None else [request.heads]
+    ((everything, *without),) = await queue.compute(
+        ablated.answers, [[[], *off]], lambda _: ablated.num_tokens
+    )
+    return {
+        **_tokens(served, ablated.window),
+        **_size(served),
+        "masked": ablated.masked,
         "all": everything,
         "without": without,
+        "is_truncated": any(feature.is_truncated for feature in ablated.features),
     }
+
+
+@dataclass(frozen=True)
+class _Ablation:
+    """The inputs of the heads that answer."""
+
+    served: ServedModel
+    window: TextWindow
+    ids: list[int]
+    features: list[Any]
+    """The windows of the text that a fine-tuned model reads."""
+
+    @classmethod
+    def of(cls, served: ServedModel, request: AblationRequest) -> "_Ablation":
+        window, tokenizer, token = window_of(served, request), served.tokenizer, request.token
+        ids, predicts = list(window.encoding.input_ids), "predict" in served.abilities
+        if served.fill_mask is not None and tokenizer.mask_id not in ids:
+            words = [place for place, text in enumerate(window.encoding.sequence_ids) if text is not None]
+            token = words[len(words) // 2] if token is None and words else token
+            if token not in words:
+                raise InputError(f"{token} is no token of the text", where="token")
+            ids[token] = tokenizer.mask_id
+        example = LabeledText(window.text, window.pair)
+        return cls(served, window, ids, served.predictor.features(example) if predicts else [])
+
+    @property
+    def masked(self) -> list[int]:
+        mask_id = self.served.tokenizer.mask_id
+        return [place for place, token_id in enumerate(self.ids) if token_id == mask_id]
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that a model computes for an answer."""
+        lengths: list[int] = [feature.num_tokens for feature in self.features]
+        return sum(lengths) + len(self.ids) * ((self.served.fill_mask is not None) + self._has_pair)
+
+    @property
+    def _has_pair(self) -> bool:
+        return self.served.next_sentence is not None and self.window.pair is not None
+
+    def answers(self, off: list[Any]) -> list[dict[str, Any]]:
+        """Return the answers without each of some collections of heads, computed as copies of the text in batches."""
+        longest = max([len(self.ids), *(feature.num_tokens for feature in self.features)])
+        size = max(1, self.served.engine.batch_tokens // longest - 1)
+        batches = (off[start : start + size] for start in range(0, len(off), size))
+        return [answer for batch in batches for answer in self._batch(batch)]
+
+    def _batch(self, off: list[Any]) -> list[dict[str, Any]]:
+        count, served = 1 + len(off), self.served
+        with heads_off(served.encoder, [], *off):  # the first copy has all heads
+            rows = zip(
+                *(self._fill(count) if served.fill_mask is not None else [[None] * count] * 2),
+                self._follow(count) if self._has_pair else [None] * count,
+                self._label(count) if self.features else [None] * count,
+                strict=True,
+            )
+        return [dict(zip(("masks", "first", "is_next", "labels"), row, strict=True)) for row in rows][1:]
+
+    def _collate(self, ids: list[int], count: int) -> PackedBatch:
+        return collate([ids] * count, [self.window.encoding.token_type_ids] * count)
+
+    def _fill(self, count: int) -> tuple[list[Any], list[Any]]:
+        """Return the candidates for each masked token of each copy, and the probability of the first copy's first."""
+        size, tokenizer = len(self.masked), self.served.tokenizer
+        places_P = np.add.outer(len(self.ids) * np.arange(count), self.masked).ravel()
+        batch = MaskedBatch.extend(self._collate(self.ids, count), masked_lm_positions=places_P)
+        logits_PV = self.served.fill_mask.engine.run(batch)["logits"][:, : tokenizer.vocab_size]
+        candidates = top_candidates(logits_PV, tokenizer.tokens.__getitem__, _TOP_K)
+        first_P = np.tile(logits_PV[:size].argmax(1), count)
+        shares_P = np.exp(logits_PV[np.arange(len(places_P)), first_P] - log_of_sum(logits_PV))
+        of_copies = [candidates[start : start + size] for start in range(0, len(candidates), size)]
+        return of_copies, shares_P.reshape(count, size).tolist()
+
+    def _follow(self, count: int) -> list[float]:
+        batch = self._collate(self.window.encoding.input_ids, count)
+        shares_B2 = softmax(self.served.next_sentence.engine.run(batch)["logits"])
+        shares: list[float] = shares_B2[:, IS_NEXT].tolist()
+        return shares
+
+    def _label(self, count: int) -> list[dict[str, float]]:
+        kind, engine = self.served.predictor.task.answer, self.served.predictor.engine
+        batches = [kind.batch([feature] * count) for feature in self.features]
+        outputs = [kind.outputs(engine.run(batch)["logits"], batch) for batch in batches]
+        example = LabeledText(self.window.text, self.window.pair)
+        found = [kind.decode(example, self.features, windows) for windows in zip(*outputs, strict=True)]
+        return [{"score": one} if isinstance(one, float) else one.probabilities for one in found]
 
 
 def word(served: ServedModel, request: WordRequest) -> dict[str, Any]:

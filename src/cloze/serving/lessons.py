@@ -66,7 +66,7 @@ class Step(StrictModel):
     text: NonBlankText
     question: NonBlankText
     choices: Annotated[list[NonBlankText], Field(min_length=2)] | None = None
-    view: Literal["fill", "predict", "why", "entities", "answers", "pairs", "layers", "inside"] | None = None
+    view: Literal["fill", "predict", "why", "entities", "answers", "pairs", "map"] | None = None
     state: dict[
         Literal[
             "text",
@@ -79,6 +79,9 @@ class Step(StrictModel):
             "layer",
             "head",
             "part",
+            "open",
+            "token",
+            "box",
             "off",
             "question",
         ],
