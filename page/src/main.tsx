@@ -11,7 +11,6 @@ import { ask, Refusal, RETRY_SECONDS, useDown } from "./server";
 import { answersView } from "./views/answers";
 import { entitiesView } from "./views/entities";
 import { fillView } from "./views/fill";
-import { pairsView } from "./views/pairs";
 import { predictView } from "./views/predict";
 import { whyView } from "./views/why";
 
@@ -24,7 +23,8 @@ const VIEWS: View[] = [
   { id: "errors", title: "Errors", needs: "predict", Body: lazy(() => import("./views/errors").then(({ Errors }) => Errors)) },
   entitiesView,
   answersView,
-  pairsView,
+  { id: "rank", title: "Rank", needs: "rerank", Body: lazy(() => import("./views/rank").then(({ RankView }) => RankView)) },
+  { id: "pairs", title: "Pairs", needs: "embed", Body: lazy(() => import("./views/pairs").then(({ PairsView }) => PairsView)) },
   { id: "map", title: "Map", needs: "encode", Body: lazy(() => import("./views/map").then(({ MapView }) => MapView)) },
 ];
 

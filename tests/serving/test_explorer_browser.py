@@ -68,6 +68,7 @@ SHOWS = {
     "predict": "table.bars",
     "errors": ".answers tbody tr",
     "map": ".effects td[style]",
+    "rank": ".missing",
     "lesson": ".question",
 }
 """An element that a view has once its example is answered."""
@@ -232,7 +233,14 @@ def opened(visited: Visit) -> Iterator[Visit]:
 @pytest.mark.parametrize("screen", SCREENS)
 def test_every_view_is_legible(browser: Any, address: str, screen: str) -> None:
     # no request gave the table of errors; Pairs has three parts, an open head its answers and its attention
-    shared = {**dict.fromkeys(SHOWS, 1), **dict.fromkeys(OPENED, 2), "errors": 0, "pairs": 3, "lesson": 0}
+    shared = {
+        **dict.fromkeys(SHOWS, 1),
+        **dict.fromkeys(OPENED, 2),
+        "errors": 0,
+        "pairs": 3,
+        "lesson": 0,
+        "rank": 0,
+    }
     shared["map?open=head&layer=2&head=1"] = 3
     with visit(browser, address, **SCREENS[screen]) as visited:
         visited.page.add_init_script(SHIFT)
@@ -879,7 +887,7 @@ def test_a_sentence_goes_along_to_every_view(opened: Visit) -> None:
     for view in [*SHOWS, "fill"]:
         page.get_by_role("tab", name=tab_of(view)).click()
         page.locator(SHOWS[view]).first.wait_for()
-        if view in ("errors", "lesson"):
+        if view in ("errors", "lesson", "rank"):
             continue  # with the texts of a file
         label = {"fill": "Your own sentence", "pairs": "Sentence A", "map": "Text; [MASK] hides a word"}
         expect(page.get_by_label(label.get(view, "Text"), exact=True)).to_have_value(text)
@@ -965,7 +973,7 @@ def test_probabilities_are_those_of_python_also_after_a_break(opened: Visit, pat
 def test_views_without_a_model_show_recorded_examples(opened: Visit) -> None:
     page, missing = opened.page, opened.page.locator(".missing").first
     page.route("**/info", lambda route: route.fulfill(json={"models": []}))
-    for view in SHOWS.keys() - {"errors", "lesson"}:  # a file needs no model
+    for view in SHOWS.keys() - {"errors", "lesson", "rank"}:  # a file needs no model
         page.goto("about:blank")
         opened.open(view)
         expect(missing).to_contain_text("Recorded example, with cloze-mini")
@@ -1309,6 +1317,113 @@ def test_every_label_of_a_set_is_explained(browser: Any, tmp_path: Path) -> None
             )
             numbers = [float(title.replace("−", "-")) for title in shown]
             np.testing.assert_allclose(numbers, [word.attribution for word in found.words], atol=1e-4)
+
+
+def test_errors_are_counted_by_label_length_and_unknown_words(
+    browser: Any, paths: dict[str, Path], tmp_path: Path
+) -> None:
+    texts = ["it is warm", "the film is dull", "a \u2603 day", "\u2603 and \u263a", "she was funny", "a mess"]
+    texts += ["the man went to the bank of the river and it was warm", "the story is wonderful and not dull"]
+    data = [(text, ("blame", "praise")[i % 2]) for i, text in enumerate(texts)]
+    answers, errors = tmp_path / "answers.jsonl", tmp_path / "errors.jsonl"
+    result = cloze.evaluate(model=paths["classifier"], data=data, output=answers, errors=errors)
+    wrong = [
+        gold != prediction.label for (_, gold), (_, prediction) in zip(data, result.answers, strict=True)
+    ]
+    assert 0 < sum(wrong) < len(data)
+    encode = Predictor.load(paths["classifier"], device="cpu").tokenizer.encode
+    unknown = [sum(token == "[UNK]" for token in encode(text).tokens) for text in texts]
+    assert {*unknown} >= {0, 1, 2}
+    names = ("no unknown word", "1 unknown word", "2 or more unknown words")
+    lengths = [len(text.split()) for text in texts]
+    keys = {
+        "gold label": [gold for _, gold in data],
+        "unknown words": [names[min(2, count)] for count in unknown],
+        "length": ["2 to 3 words" if n <= 3 else "4 words" if n == 4 else "5 to 13 words" for n in lengths],
+    }
+    model = {"classifier": paths["classifier"]}
+    with listening(client_of(model, evaluation=answers).app) as at, visit(browser, at) as visited:
+        page = visited.open("errors")
+        for kind, of_rows in keys.items():
+            page.get_by_label("Errors by", exact=True).select_option(kind)
+            table = page.get_by_role("table", name=f"Errors by {kind}")
+            for name in dict.fromkeys(of_rows):
+                rows = [i for i, other in enumerate(of_rows) if other == name]
+                errors_of_slice = sum(wrong[i] for i in rows)
+                row = table.locator("tr").filter(has=page.get_by_role("button", name=name, exact=True))
+                shown = [name, str(len(rows)), str(errors_of_slice), "", percent(errors_of_slice / len(rows))]
+                expect(row.locator("th, td")).to_have_text(shown)
+                row.get_by_role("button").click()
+                assert {int(cells[0]) - 1 for cells in shown_rows(page, len(rows))} == set(rows)
+            page.get_by_role("button", name="Leave the slice").click()
+            assert serious_violations(page, without=HIDDEN) == []
+        page.get_by_label("Open a file").set_input_files(errors)
+        expect(page.get_by_text("which share of a slice is wrong cannot be known")).to_be_visible()
+        expect(page.locator(".slices thead th")).to_have_text(["slice", "rows"])
+
+
+def test_words_that_flip_an_answer_are_those_of_python(opened: Visit, paths: dict[str, Path]) -> None:
+    fill, classify = cloze.FillMask.load(paths["pretrained"]), cloze.TextClassifier.load(paths["classifier"])
+    text = "The film is warm [MASK] funny"
+    page = opened.open("why")
+    page.get_by_label("Text", exact=True).fill(text)
+    page.get_by_label("What flips it").check()
+    before = classify(text)
+    changed = []
+    for number, word in enumerate(words := text.split()):
+        if word == "[MASK]":
+            continue
+        masked = " ".join("[MASK]" if i == number else other for i, other in enumerate(words))
+        for candidate in fill(masked, top_k=5)[number > words.index("[MASK]")]:
+            token = candidate.token.capitalize() if word[0].isupper() else candidate.token
+            if token[0].isalnum() and token.lower() != word.lower():
+                new = " ".join(token if i == number else other for i, other in enumerate(words))
+                changed.append((word, token, classify(new)))
+    flips = sum(answer.label != before.label for *_, answer in changed)
+    summary = f"{flips} of {len(changed)} changes of one word flip" if flips else f"None of {len(changed)}"
+    expect(page.locator(".remark").last).to_contain_text(summary)
+    share = before.probabilities[before.label]
+    order = sorted(
+        ((word, token, answer.label, answer.probabilities[before.label]) for word, token, answer in changed),
+        key=lambda row: (row[2] == before.label, -abs(row[3] - share)),
+    )
+    rows = page.get_by_role("table", name="Changes of one word").locator("tbody tr")
+    first = order[0]
+    expect(rows).to_have_count(8)
+    expect(rows.first.locator("th, td")).to_have_text([*first[:3], percent(first[3])])
+    rows.first.get_by_role("button").click()
+    expect(page.get_by_label("Text", exact=True)).to_have_value(text.replace(first[0], first[1]))
+
+
+def test_passages_and_choices_are_ranked_as_in_python(browser: Any, tmp_path: Path) -> None:
+    tasks = {
+        "ranker": task_of("ranking"),
+        "stars": task_of("regression", minimum=1, maximum=5, pair_column="pair"),
+    }
+    tasks["chooser"] = task_of("multiple-choice")
+    models = {name: make_classifier(tmp_path / name, task) for name, task in tasks.items()}
+    with listening(client_of(models).app) as at, visit(browser, at) as visited:
+        page = visited.page
+        page.goto(f"{at}/#rank")
+        passages = page.get_by_label("Passages, one a line").input_value().splitlines()
+        query = page.get_by_label("Query").input_value()
+        ranked = cloze.TextRanker.load(models["ranker"])(query, passages)
+        rows = page.get_by_role("table", name="Passages").locator("tr")
+        expect(rows).to_have_text([f"{one.text}{percent(one.score)}" for one in ranked])
+        page.get_by_label("Model for: Passages by relevance").select_option("stars")
+        scores = cloze.TextRegressor.load(models["stars"])([(query, passage) for passage in passages])
+        best = sorted(zip((one.score for one in scores), passages, strict=True), reverse=True)
+        expect(rows).to_have_text([f"{passage}{score:.3f}".replace("-", "\u2212") for score, passage in best])
+        prompt = page.get_by_label("Beginning").input_value()
+        choices = page.get_by_label("Choices, one a line").input_value().splitlines()
+        shares = cloze.ChoiceAnswerer.load(models["chooser"])(prompt, choices).probabilities
+        order = sorted(zip(shares, choices, strict=True), reverse=True)
+        expect(page.get_by_role("table", name="Choices").locator("tr")).to_have_text(
+            [f"{choice}{percent(share)}" for share, choice in order]
+        )
+        assert serious_violations(page, without=HIDDEN) == []
+        page.set_viewport_size({"width": 390, "height": 800})
+        assert page.evaluate(BEYOND) <= 0
 
 
 def test_files_are_opened_and_dropped(browser: Any, paths: dict[str, Path], tmp_path: Path) -> None:

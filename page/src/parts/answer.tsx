@@ -1,7 +1,7 @@
 /** Requests to the server that follow the inputs of a view, and the parts of the page that show their answers. */
 
 import type { ComponentChildren, JSX } from "preact";
-import { useContext, useLayoutEffect, useState } from "preact/hooks";
+import { useContext, useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { grouped } from "../format";
 import { exchange, Refusal } from "../server";
 import { mapTexts, textsOf, withMaskToken } from "../texts";
@@ -94,6 +94,30 @@ export function useAnswer<T>(path: string, typed: { model: string; [name: string
   const isCurrent = wanted !== null && state.key === wanted;
   if (isCurrent) state.question.about = about;
   return { ...state, isBusy: wanted !== null && !isCurrent, isEmpty: wanted === null };
+}
+
+/** What the server returns for each row, asked some rows at a time, as it arrives; nothing where the key is "". */
+export function useParts<R, T>(key: string, rows: R[], size: number, request: (part: R[], signal: AbortSignal) => Promise<T[]>): { key: string; found: T[]; error: string } {
+  const [state, setState] = useState<{ key: string; found: T[]; error: string }>({ key: "", found: [], error: "" });
+  useEffect(() => {
+    setState({ key, found: [], error: "" });
+    if (!key) return;
+    const abort = new AbortController();
+    const work = async () => {
+      let found: T[] = [];
+      while (found.length < rows.length && !abort.signal.aborted) {
+        found = [...found, ...(await request(rows.slice(found.length, found.length + size), abort.signal))];
+        if (!abort.signal.aborted) setState({ key, found, error: "" });
+      }
+    };
+    work().catch((problem) => {
+      if (abort.signal.aborted) return;
+      if (!(problem instanceof Refusal)) throw problem;
+      setState((before) => ({ ...before, error: problem.message }));
+    });
+    return () => abort.abort();
+  }, [key, rows]);
+  return state;
 }
 
 /** Gray bars in place of an answer that is not there yet. */

@@ -7,6 +7,7 @@ import { fixed, percent } from "../format";
 import { Answer, type Asked, useAnswer } from "./answer";
 import { Attribution, type Explanation, largestContribution } from "./attribution";
 import { Bars } from "./charts";
+import { Flips } from "./flips";
 import { type Model, Models, useModel } from "./models";
 import { RecordedAnswers } from "./recorded";
 
@@ -110,8 +111,8 @@ function Explained({ model, texts, before, explained, largest, isNamed }: { mode
   );
 }
 
-/** The explanation of a text by one model or two; the address keeps the class that is explained. `children` are other controls. */
-export function Explanations({ models, texts, before, children }: { models: string[]; texts: string[]; before?: string[]; children?: ComponentChildren }) {
+/** The explanation of a text by one model or two; the address keeps the class that is explained. `apply` changes the text, `children` are other controls. */
+export function Explanations({ models, texts, before, apply, children }: { models: string[]; texts: string[]; before?: string[]; apply: (texts: string[]) => void; children?: ComponentChildren }) {
   const [label, setLabel] = useKept("label", "");
   const own = useModel(models[0]);
   const isRecorded = useContext(RecordedAnswers) !== null; // of the predicted class alone
@@ -130,6 +131,7 @@ export function Explanations({ models, texts, before, children }: { models: stri
       <div class={models.length > 1 ? "side-by-side" : undefined}>
         {models.map((name, i) => <Explained key={name} model={name} texts={texts} before={before} explained={found[i]} largest={largest} isNamed={models.length > 1} />)}
       </div>
+      {!isRecorded && texts[0].trim() && <Flips model={models[0]} texts={texts} apply={apply} />}
     </>
   );
 }

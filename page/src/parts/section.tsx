@@ -19,7 +19,8 @@ export interface View {
 }
 
 const SERVE = "cloze serve -m cloze-mini";
-const CLASSIFIER = ["No model here classifies texts. Train one on a table of texts and labels, and serve it:", "cloze finetune classification -m cloze-mini -d FILE -o RUN && cloze serve -m RUN"] as const;
+const finetune = (task: string, data = "FILE") => `cloze finetune ${task} -m cloze-mini -d ${data} -o RUN && cloze serve -m RUN`;
+const CLASSIFIER = ["No model here classifies texts. Train one on a table of texts and labels, and serve it:", finetune("classification")] as const;
 /** For each ability: the message if no served model has it, and the command that serves one. */
 const MISSING: Record<Ability, readonly [string, string]> = {
   fill: ["No model here fills in words. Serve a pre-trained one:", SERVE],
@@ -29,8 +30,10 @@ const MISSING: Record<Ability, readonly [string, string]> = {
   encode: ["No model here has an encoder. Serve one:", SERVE],
   predict: CLASSIFIER,
   explain: CLASSIFIER,
-  tag: ["No model here finds entities. Train one on a file of words and tags, and serve it:", "cloze finetune tagging -m cloze-mini -d FILE -o RUN && cloze serve -m RUN"],
-  answer: ["No model here answers questions. Train one on SQuAD, and serve it:", "cloze finetune squad_v2 -m cloze-mini -d SQUAD -o RUN && cloze serve -m RUN"],
+  tag: ["No model here finds entities. Train one on a file of words and tags, and serve it:", finetune("tagging")],
+  answer: ["No model here answers questions. Train one on SQuAD, and serve it:", finetune("squad_v2", "SQUAD")],
+  rerank: ["No model here ranks passages. Train one on queries and passages, and serve it:", finetune("ranking")],
+  choose: ["No model here chooses between continuations. Train one, and serve it:", finetune("multiple-choice")],
 };
 
 /** A title, with controls on its right. */

@@ -4,6 +4,7 @@ import { useContext, useEffect, useMemo, useState } from "preact/hooks";
 import { setValues, useKept, usePlace } from "../address";
 import { type GradedAnswer, readAnswers, SET_SEPARATOR } from "../answers-file";
 import { grouped, percent } from "../format";
+import { useParts } from "../parts/answer";
 import { Scroll, Shades } from "../parts/charts";
 import { Choice, Explanations, type LabelScore, predictedOf, useSecond } from "../parts/explained";
 import { TextField } from "../parts/forms";
@@ -11,6 +12,7 @@ import { Models } from "../parts/models";
 import { Head } from "../parts/section";
 import { Command } from "../parts/share";
 import { ask, Refusal } from "../server";
+import { Slices, useSlices } from "./slices";
 
 const MAX_CLASSES = 20; // of the matrix
 const OTHERS = "(others)";
@@ -52,7 +54,7 @@ export function Errors() {
   const open = async (chosen?: globalThis.File) => {
     if (!chosen) return;
     const content = await chosen.text();
-    setValues({ gold: undefined, answer: undefined, ...NO_ROW });
+    setValues({ gold: undefined, answer: undefined, slice: undefined, ...NO_ROW });
     read(chosen.name, content);
   };
   useEffect(() => {
@@ -113,7 +115,13 @@ function Table({ file }: { file: File }) {
   const [kept, setModel] = useKept("model", able[0] ?? "");
   const model = able.includes(kept) ? kept : able[0];
   const [second, choiceOfSecond] = useSecond(model ?? "");
-  const compared = useOtherAnswers(second, rows);
+  const { key: other, found: answers, error } = useParts(second, rows, INPUTS_AT_ONCE, async (part, signal) => {
+    const found: LabelScore[][] = await ask("predict", { model: second, inputs: part.map(({ texts }) => texts) }, signal);
+    return found.map(answerOf);
+  });
+  const compared = { model: other, answers, error };
+  const slices = useSlices(rows, model);
+  const slice = slices.slices.find(({ name }) => name === values.slice);
   const areAllWrong = rows.every(({ gold, answer }) => gold !== answer);
   const [show, setShow] = useKept("show", areAllWrong ? "all" : "wrong");
   const [sort] = useKept("sort", "confidence");
@@ -124,7 +132,8 @@ function Table({ file }: { file: File }) {
   const isWrong = (i: number) => rows[i].gold !== rows[i].answer;
   const differs = (i: number) => compared.answers[i] !== undefined && compared.answers[i].answer !== rows[i].answer;
   const isShown = { all: () => true, wrong: isWrong, differ: differs }[show] ?? isWrong;
-  const numbers = rows.flatMap((row, i) => (inCell(row) ? [i] : []));
+  const inSlice = slice && new Set(slice.rows);
+  const numbers = rows.flatMap((row, i) => (inCell(row) && (!inSlice || inSlice.has(i)) ? [i] : []));
   const shown = numbers
     .filter(isShown)
     .sort((a, b) => (isDown ? -1 : 1) * compare(rows, compared.answers, sort as SortKey, a, b) || a - b);
@@ -166,9 +175,11 @@ function Table({ file }: { file: File }) {
               <button type="button" class="chip" aria-pressed={show === key} onClick={() => setShow(key, true)}>{name}: {grouped(count)}</button>
             ))}
             {cell && <button type="button" class="chip" aria-pressed="true" aria-label={`Leave the cell ${cell}`} onClick={() => setValues({ gold: undefined, answer: undefined }, true)}>{cell} ✕</button>}
+            {slice && <button type="button" class="chip" aria-pressed="true" aria-label={`Leave the slice ${slice.name}`} onClick={() => setValues({ slice: undefined }, true)}>{slice.name} ✕</button>}
           </p>
         </div>
       </div>
+      <Slices rows={rows} found={slices} second={compared.model} others={compared.answers} areAllWrong={areAllWrong} />
       <div class="card">
         <table class="answers" aria-label="Answers">
           <thead>
@@ -242,7 +253,7 @@ function Reason({ row, model, second }: { row: GradedAnswer; model?: string; sec
         {row.texts.length > 1 && <TextField label="Second text" kept={pair} />}
       </div>
       {isEdited && <p class="examples"><button type="button" class="chip" onClick={() => setValues({ edit: undefined, "edit-pair": undefined }, true)}>Undo the edit</button></p>}
-      <Explanations key={`${model} ${second}`} models={second ? [model, second] : [model]} texts={row.texts.length > 1 ? [text[0], pair[0]] : [text[0]]} before={row.texts} />
+      <Explanations key={`${model} ${second}`} models={second ? [model, second] : [model]} texts={row.texts.length > 1 ? [text[0], pair[0]] : [text[0]]} before={row.texts} apply={([edit, other]) => setValues({ edit, ...(other !== undefined && { "edit-pair": other }) }, true)} />
     </>
   );
 }
@@ -345,30 +356,4 @@ function compare(rows: GradedAnswer[], others: OtherAnswer[], key: SortKey, a: n
 function answerOf(scores: LabelScore[]): OtherAnswer {
   const answer = predictedOf(scores).map(({ label }) => label).sort().join(SET_SEPARATOR);
   return { answer, confidence: scores[0].threshold === undefined ? scores[0].score : null };
-}
-
-/** The answers of another model to all rows, as they arrive; "" is no model. */
-function useOtherAnswers(model: string, rows: GradedAnswer[]): { model: string; answers: OtherAnswer[]; error: string } {
-  const [state, setState] = useState<{ model: string; answers: OtherAnswer[]; error: string }>({ model: "", answers: [], error: "" });
-  useEffect(() => {
-    setState({ model, answers: [], error: "" });
-    if (!model) return;
-    const abort = new AbortController();
-    const work = async () => {
-      const answers: OtherAnswer[] = [];
-      while (answers.length < rows.length && !abort.signal.aborted) {
-        const inputs = rows.slice(answers.length, answers.length + INPUTS_AT_ONCE).map(({ texts }) => texts);
-        const found: LabelScore[][] = await ask("predict", { model, inputs }, abort.signal);
-        answers.push(...found.map(answerOf));
-        if (!abort.signal.aborted) setState({ model, answers: [...answers], error: "" });
-      }
-    };
-    work().catch((problem) => {
-      if (abort.signal.aborted) return;
-      if (!(problem instanceof Refusal)) throw problem;
-      setState((before) => ({ ...before, error: problem.message }));
-    });
-    return () => abort.abort();
-  }, [model, rows]);
-  return state;
 }

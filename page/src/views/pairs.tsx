@@ -7,15 +7,12 @@ import { Bars, HeatMap, nextSentenceRows } from "../parts/charts";
 import { range } from "../parts/drawing";
 import { Caption, Examples, TextField } from "../parts/forms";
 import { useModel } from "../parts/models";
-import { Section, type View } from "../parts/section";
+import { Section } from "../parts/section";
 import chosen from "../examples.json";
 import { WordInContext } from "./senses";
 
-export const pairsView: View = {
-  id: "pairs",
-  title: "Pairs",
-  needs: "embed",
-  Body: () => (
+export function PairsView() {
+  return (
     <>
       <Section
         name="next"
@@ -39,8 +36,8 @@ export const pairsView: View = {
         Body={Similarity}
       />
     </>
-  ),
-};
+  );
+}
 
 function NextSentence({ model }: { model: string }) {
   const [first] = chosen.next_sentence;

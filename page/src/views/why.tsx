@@ -1,6 +1,7 @@
 /** Why: the contribution of each word to a class, by integrated gradients, of one model or two. */
 
 import { useContext } from "preact/hooks";
+import { chooseText } from "../address";
 import { useClassified } from "../parts/classified";
 import { Explanations, useSecond } from "../parts/explained";
 import { Models } from "../parts/models";
@@ -29,7 +30,7 @@ function Why({ model }: { model: string }) {
   return (
     <>
       {fields}
-      <Explanations key={second} models={second ? [model, second] : [model]} texts={input ?? [""]}>{choiceOfSecond}</Explanations>
+      <Explanations key={second} models={second ? [model, second] : [model]} texts={input ?? [""]} apply={([text, pair]) => chooseText(text, pair)}>{choiceOfSecond}</Explanations>
     </>
   );
 }
