@@ -6,15 +6,18 @@ import pickle
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import cloze
 from answering_models import INPUTS, answers, assert_same, write_graphs
 from cloze import artifacts
 from cloze.cli import main
+from cloze.inference.graph_runner import start_session
 from cloze.models.engine import GRAPH_KIND
 from helpers import flip_bit, make_once
 from serving.clients import client_of
@@ -61,6 +64,19 @@ print(json.dumps(results))
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Models and the graphs of all of them, in `models` and `graphs` by the names of their classes."""
     return make_once(tmp_path_factory, "exported", write_graphs)
+
+
+def test_threads_of_a_session_sleep_between_texts(folder: Path) -> None:
+    session = start_session(folder / "graphs" / "Vectors" / "model.onnx", threads=8)
+    ids = np.ones((64, 16), np.int64)
+    inputs = {"input_ids": ids, "attention_mask": ids, "token_type_ids": ids * 0}
+    busy = 0.0
+    for _ in range(10):
+        session.run(None, inputs)
+        start = time.process_time()
+        time.sleep(0.02)
+        busy += time.process_time() - start
+    assert busy < 0.05
 
 
 @pytest.mark.protected

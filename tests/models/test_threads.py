@@ -5,13 +5,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 
 import cloze
-from cloze.models.engine import map_concurrently, num_concurrent_batches
+from cloze.models.engine import Batches, map_concurrently, num_concurrent_batches, run_batches
 
 
 @pytest.fixture
@@ -60,6 +61,19 @@ def test_the_number_of_concurrent_batches(
 ) -> None:
     monkeypatch.setattr("cloze.models.engine.compute_threads", lambda: threads)
     assert num_concurrent_batches(tokens) == batches
+
+
+@pytest.mark.parametrize(("lengths", "threads"), [([2048], 4), ([300], 4), ([1024, 1024], 1)])
+def test_one_text_has_all_threads(lengths: list[int], threads: int, four_threads: None) -> None:
+    class Engine:
+        device_type, batch_tokens = "cpu", 1024
+
+        def run(self, batch: Any) -> Any:
+            return torch.get_num_threads()
+
+    engine: Any = Engine()
+    batches = Batches(lengths, lambda indices: cast(Any, indices))
+    assert {outputs for _, _, outputs in run_batches(engine, batches)} == {threads}
 
 
 def test_vectors_are_those_of_one_thread(four_threads: None) -> None:

@@ -25,7 +25,6 @@ from cloze.file_names import GRAPH_FACTS_FILE, GRAPH_FILE
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import (
     GRAPH_KIND,
-    MAX_TOKENS_ON_CPU,
     MODEL_ITSELF,
     RUNNING,
     FloatArray,
@@ -63,7 +62,6 @@ _LOGITS_OF_PRETRAINING = {
     "BertForNextSentencePrediction": "seq_relationship_logits",
 }
 """The output of a graph with both heads of pre-training for each of them."""
-_MAX_OUTPUTS = 1 << 23  # numbers of an output, 32 MB: ONNX Runtime keeps the memory of the largest batch
 _SILENT = 4  # ONNX Runtime's log prints names of the file as they are; errors are exceptions, too
 _EXPORT_AGAIN = "Export the model again: cloze export MODEL -o NEW"
 _REMEDY = "Give the model that it was exported from"
@@ -167,6 +165,7 @@ class GraphEngine:
     """Some outputs of a graph, by the names that `run` gives them; from vectors of tokens, those of texts."""
 
     device_type = "cpu"
+    batch_tokens = 256  # activations stay in the cache of a core, and scores of the vocabulary take 31 MB
 
     def __init__(
         self,
@@ -179,9 +178,6 @@ class GraphEngine:
         """Compute a small batch, and refuse a graph that has other inputs or outputs than its description."""
         self.number_format: str = facts.precision
         self.num_parameters = facts.parameters
-        # fewer tokens where each has scores of the whole vocabulary
-        widths = (output.width[0] for output in outputs.values() if output.is_of_tokens and output.width)
-        self.batch_tokens = min(MAX_TOKENS_ON_CPU, _MAX_OUTPUTS // max(widths, default=1))
         self._session, self._outputs, self._output = session, outputs, output
         ids_BL = np.zeros((2, min(3, facts.encoder.max_position_embeddings)), np.int64)
         try:
@@ -249,6 +245,10 @@ def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.Inferenc
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.enable_mem_pattern = False  # plans for each new shape take memory and time
+    # on a busy machine a thread that spins holds the core that the others wait for
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # with AVX-512 Gelu is faster than BiasGelu
+    options.add_session_config_entry("optimization.disable_specified_optimizers", "BiasGeluFusion")
     options.log_severity_level = _SILENT
 
     def reduce(_: Any) -> tuple[Any, ...]:

@@ -37,8 +37,6 @@ BatchT = TypeVar("BatchT", bound=PackedBatch)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-MAX_TOKENS_ON_CPU = 1024
-"""Tokens of a batch: their widest activations stay in the cache."""
 _MAX_CONCURRENT_BATCHES = 8  # Python runs one thread at a time between the operations
 _MIN_BATCH_TOKENS = 256  # with fewer, one batch on all threads is faster
 
@@ -161,7 +159,8 @@ def run_batches(
     On a CPU several batches are computed concurrently, if there are enough tokens for all threads.
     """
     limit, total = batches.max_tokens or engine.batch_tokens, sum(batches.lengths)
-    concurrency = num_concurrent_batches(total) if engine.device_type == "cpu" else 1
+    is_divisible = engine.device_type == "cpu" and len(batches.lengths) > 1
+    concurrency = num_concurrent_batches(total) if is_divisible else 1
     if concurrency > 1:
         # an equal share of the tokens for each, plus half of the longest input, which may not fit
         rounds = -(-total // (limit * concurrency))
@@ -209,6 +208,8 @@ def map_concurrently(
         for item, future in pending:
             yield item, future.result()
     finally:
+        for _, future in pending:
+            future.cancel()
         set_intra_op_threads(threads)  # MKL has one number for the whole process
 
 

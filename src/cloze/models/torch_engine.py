@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from cloze.data.batch import PackedBatch
 from cloze.models.batch import to_device
 from cloze.models.encoder import get_encoder
-from cloze.models.engine import MAX_TOKENS_ON_CPU, FloatArray
+from cloze.models.engine import FloatArray
 
-_MAX_TOKENS = 65_536  # other devices than CPUs need more work at once
+_MAX_TOKENS_ON_CPU = 1024  # their widest activations stay in the cache
+_MAX_TOKENS = 65_536  # other devices need more work at once
 
 
 class TorchEngine:
@@ -22,7 +23,7 @@ class TorchEngine:
         self.device = next(module.parameters()).device
         self.device_type = self.device.type
         self.num_parameters = sum(parameter.numel() for parameter in module.parameters())
-        self.batch_tokens = MAX_TOKENS_ON_CPU if self.device_type == "cpu" else _MAX_TOKENS
+        self.batch_tokens = _MAX_TOKENS_ON_CPU if self.device_type == "cpu" else _MAX_TOKENS
 
     @property
     def number_format(self) -> str:
