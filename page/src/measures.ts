@@ -2,6 +2,7 @@
 
 import { fixed, floats, percent } from "./format";
 import { examplesFor } from "./labels";
+import { range } from "./parts/drawing";
 import type { Ability, Candidate, Model } from "./parts/models";
 import { isMask } from "./texts";
 import { bySense } from "./views/senses";
@@ -13,8 +14,6 @@ export interface Step {
   choices: string[] | null;
   view: string | null;
   state: Record<string, string>;
-  /** Whether the view is shown before the guess, too. */
-  look: boolean;
   reveal: { measure: string; answer: string | null; first: string; near: string | null; below: string };
 }
 
@@ -132,6 +131,17 @@ export const MEASURES: Record<string, Measure> = {
       const [size, from, [layer, head]] = [found.tokens.length, found.tokens.findIndex(isMask), headOf(step, found)];
       const weights = floats(found.weights).subarray((((layer - 1) * found.heads + head - 1) * size + from) * size).subarray(0, size);
       return named(found.tokens).map((label, i) => ({ label, value: weights[i], shown: `weight ${percent(weights[i])}` }));
+    },
+  },
+  head: {
+    needs: "fill",
+    ask: (step) => ["explore/ablation", { ...whole(step), heads: null, token: null }],
+    rows: (found, step) => {
+      const [[layer], [all]] = [headOf(step, found), found.all.first];
+      return range(found.heads).map((head) => {
+        const [share] = found.without[(layer - 1) * found.heads + head].first;
+        return { label: `head ${head + 1}`, value: all - share, shown: `without it, “${found.all.masks[0][0].token}” has ${percent(share)} in place of ${percent(all)}` };
+      });
     },
   },
   layer: {

@@ -64,10 +64,7 @@ FIRST, SECOND = ("steps", 0), ("steps", 1)
         (put(*SECOND, "question", value=" "), ", step 2, question: the text is empty"),
         (put(*SECOND, "reveal", "below", value=None), ", step 2, reveal.below: field required"),
         (put(*FIRST, "view", value="tour"), ", step 1, view: input should be 'fill', 'predict'"),
-        (
-            put(*FIRST, "state", "size", value="red"),
-            ", step 1, state.size: input should be 'text', 'pair'",
-        ),
+        (put(*FIRST, "state", "size", value="2"), ", step 1, state.size: not one of text, pair"),
         (put(*FIRST, "choices", value=["is"]), ", step 1, choices: list should have at least 2 items"),
         (put(*FIRST, "choices", value=["is", "is"]), ", step 1, choices: one occurs twice"),
         (put(*SECOND, "choices", value=["a", "b"]), ", step 2, choices: 'attention' has choices of its own"),

@@ -189,12 +189,9 @@ function Question({ step, name, glossary, view }: { step: Step; name: string; gl
           </Answer>
         )}
       </div>
-      {view && (guess || step.look) && (
+      {view && guess && (
         <Preset.Provider value={step.state}>
-          <p class="note later">
-            {guess ? "Look at it, and try your own, in the view " : "Look before you guess, in the view "}
-            <a href={addressOf(view.id, step.state)}>{view.title}</a>:
-          </p>
+          <p class="note later">Look at it, and try your own, in the view <a href={addressOf(view.id, step.state)}>{view.title}</a>:</p>
           <view.Body />
         </Preset.Provider>
       )}

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -36,6 +36,7 @@ MEASURES = {
     "embedding": _Measure(("text",)),
     "sense": _Measure(("word", "sentences")),
     "attention": _Measure(("text",), masked="state.text"),
+    "head": _Measure(("text",), masked="state.text"),
     "layer": _Measure(("text",), masked="state.text"),
     "turn": _Measure(("text",), masked="state.text"),
     "next": _Measure(("text",), choices=True),
@@ -43,6 +44,9 @@ MEASURES = {
     "why": _Measure(),
 }
 """By their names; page/src/measures.ts computes them."""
+STATE_KEYS = (
+    "text, pair, hide, left, word, sentences, texts, layer, head, part, open, token, box, off, question"
+)
 
 
 class Reveal(StrictModel):
@@ -67,29 +71,8 @@ class Step(StrictModel):
     question: NonBlankText
     choices: Annotated[list[NonBlankText], Field(min_length=2)] | None = None
     view: Literal["fill", "predict", "why", "entities", "answers", "pairs", "map"] | None = None
-    state: dict[
-        Literal[
-            "text",
-            "pair",
-            "hide",
-            "left",
-            "word",
-            "sentences",
-            "texts",
-            "layer",
-            "head",
-            "part",
-            "open",
-            "token",
-            "box",
-            "off",
-            "question",
-        ],
-        str,
-    ] = Field(default_factory=dict)
-    """Values of the view, as in its address."""
-    look: bool = False
-    """Whether the view is shown before the guess, too."""
+    state: dict[str, str] = Field(default_factory=dict)
+    """Values of the view by keys of `STATE_KEYS`, as in its address."""
     reveal: Reveal
 
 
@@ -126,7 +109,7 @@ def read_lesson(file: Path) -> dict[str, Any]:
 
 
 def _wrong(file: Path, place: Sequence[int | str], what: str) -> InputError:
-    names = [str(name + 1) if isinstance(name, int) else name for name in place if name != "[key]"]
+    names = [str(name + 1) if isinstance(name, int) else name for name in place]
     if names[:1] == ["steps"] and len(names) > 1:
         names[:2] = [f"step {names[1]}"]
     where = ", ".join(filter(None, (str(file), *names[:1], ".".join(names[1:]))))
@@ -135,8 +118,7 @@ def _wrong(file: Path, place: Sequence[int | str], what: str) -> InputError:
 
 def _problems(step: Step) -> Iterator[tuple[str, str]]:
     """Yield fields that a measure lacks or does not read, and what is wrong."""
-    name, choices = step.reveal.measure, step.choices
-    state: Mapping[Any, str] = step.state
+    name, choices, state = step.reveal.measure, step.choices, step.state
     if (measure := MEASURES.get(name)) is None:
         yield "reveal.measure", f"{name!r} is not in {', '.join(MEASURES)}"
         return
@@ -153,6 +135,8 @@ def _problems(step: Step) -> Iterator[tuple[str, str]]:
         yield str(measure.masked), f"{name!r} reads texts with [MASK]"
     if name == "sentence" and step.reveal.answer is None:
         yield "reveal.answer", f"{name!r} ranks by the probability of this word"
+    for key in state.keys() - STATE_KEYS.split(", "):
+        yield f"state.{key}", f"not one of {STATE_KEYS}"
     for key in ("layer", "head"):
         if not re.fullmatch("[1-9][0-9]*", state.get(key, "1")):
             yield f"state.{key}", f"{state[key]!r} is not a number from 1 on"
