@@ -1,4 +1,4 @@
-/** The answers to labeled texts that `cloze evaluate` writes with -o or --errors, as JSON lines, CSV or TSV. */
+/** The answers to labeled texts that `cloze evaluate` writes with -o or --errors, or `finetune --folds`, as JSON lines, CSV or TSV. */
 
 /** The answer to a labeled text, or to a part of it. */
 export interface GradedAnswer {
@@ -12,6 +12,8 @@ export interface GradedAnswer {
   answer: string;
   /** Probability of the answer; null if the file has none. */
   confidence: number | null;
+  /** Why the gold label is probably wrong; "" if it is not suspected. */
+  doubt: string;
 }
 
 type Row = Record<string, unknown>;
@@ -38,6 +40,7 @@ export function readAnswers(name: string, content: string): GradedAnswer[] {
       gold: shownAnswer(row.gold),
       answer: shownAnswer(row[key]),
       confidence: confidence === "" ? null : Number(confidence),
+      doubt: shown(row.reason),
     };
   });
 }

@@ -19,7 +19,7 @@ class Result:
         return f"{type(self).__name__}({', '.join(f'{name}={text}' for name, text in _fields(self))})"
 
     def _repr_html_(self) -> str:
-        return _html_table(_fields(self))
+        return html_table(_fields(self))
 
 
 class NamedScores(dict[str, float]):
@@ -31,28 +31,29 @@ class NamedScores(dict[str, float]):
         return dict(self)
 
     def _repr_html_(self) -> str:
-        return _html_table((name, _shorten(value)) for name, value in self.items())
+        return html_table((name, shorten(value)) for name, value in self.items())
 
 
-def _html_table(rows: Iterable[tuple[str, str]]) -> str:
+def html_table(rows: Iterable[tuple[str, str]]) -> str:
+    """Return a table of names and values for a notebook."""
     lines = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows)
     return f"<table>{''.join(lines)}</table>"
 
 
 def _fields(result: Any) -> list[tuple[str, str]]:
     values = ((field.name, getattr(result, field.name)) for field in fields(result))
-    return [(name, _shorten(value)) for name, value in values if value is not None]
+    return [(name, shorten(value)) for name, value in values if value is not None]
 
 
-def _shorten(value: object) -> str:
+def shorten(value: object) -> str:
     """Return a value as text, the first of many items."""
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, dict):
-        items = [f"{key!r}: {_shorten(item)}" for key, item in list(value.items())[:_MAX_ITEMS]]
+        items = [f"{key!r}: {shorten(item)}" for key, item in list(value.items())[:_MAX_ITEMS]]
         return "{" + ", ".join([*items, *["…"] * (len(value) > _MAX_ITEMS)]) + "}"
     if isinstance(value, (tuple, list)):
         left, right = "[]" if isinstance(value, list) else "()"
-        items = [_shorten(item) for item in value[:_MAX_ITEMS]]
+        items = [shorten(item) for item in value[:_MAX_ITEMS]]
         return left + ", ".join([*items, *["…"] * (len(value) > _MAX_ITEMS)]) + right
     return repr(value)

@@ -102,7 +102,8 @@ PAGES = {
     "docs/guides/scikit-learn.md": Page(),
     "docs/guides/follow-a-run.md": Page(inputs="MODEL=run reviews.tsv"),
     "docs/guides/seeds-and-ensembles.md": Page(
-        inputs="MODEL=run reviews.tsv more-reviews.tsv=reviews.tsv", replaced={"--seeds 5": "--seeds 2"}
+        inputs="MODEL=run reviews.tsv more-reviews.tsv=reviews.tsv",
+        replaced={"--seeds 5": "--seeds 2", "--folds 5": "--folds 2"},
     ),
     "docs/guides/evaluate-an-encoder.md": Page(inputs="MODEL=run novel.txt=text.txt blanks.tsv lines.txt"),
     "docs/guides/sentence-vectors.md": Page(

@@ -113,6 +113,8 @@ def test_learning_curve(write, capsys):
     command = ["baseline", "classification", "-d", path, "--dev", path]
     assert main([*command, "--sizes", "1,12,30,500,all", "--json"]) == 0
     printed = capsys.readouterr()
+    shown = cloze.baseline("classification", train=path, dev=path)._repr_html_()
+    assert shown.startswith("<table><tr><th>majority, 30 training examples</th><td>{")
     result = json.loads(printed.out)
     assert (result["examples"], result["main_metric"]) == (30, "accuracy")
     assert [scores["train_examples"] for scores in result["baselines"]] == [1, 1, 12, 12, *[30] * 4]

@@ -28,6 +28,7 @@ from explorer_models import BLAME_OR_PRAISE, CONFIG, PIECES, make_classifier, ma
 
 import cloze
 from cloze.api.evaluation import EvaluationResult
+from cloze.data.row_files import write_rows
 from cloze.explorer.encoder_internals import attention_map, heads_off, input_embeddings
 from cloze.inference.explain import explain
 from cloze.inference.predictor import Predictor
@@ -1186,6 +1187,25 @@ def test_the_reason_of_an_answer_changes_with_its_text_and_class(
     expect(page.locator(".reason .note").first).to_have_text(before)
     page.get_by_role("button", name="Undo the edit").click()
     check(first["text"], other)
+
+
+def test_suspected_labels_are_shown_with_the_reason(opened: Visit, tmp_path: Path) -> None:
+    reasons = ["", "labeled praise (1.0%), probably blame (98.0%)", ""]
+    rows = [
+        {"row": i, "text": f"text {i}", "gold": "praise", "label": "blame", "reason": r}
+        for i, r in enumerate(reasons, 1)
+    ]
+    write_rows(rows, str(tmp_path / "out-of-fold.csv"))
+    page = opened.open("errors")
+    page.get_by_label("Open a file").set_input_files(tmp_path / "out-of-fold.csv")
+    expect(page.get_by_role("button", name="Label probably wrong: 1")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    assert [row[0] for row in shown_rows(page, 1)] == ["2"]
+    page.get_by_role("button", name="text 2").click()
+    expect(page.locator(".reason .note").first).to_have_text(reasons[1])
+    page.get_by_role("button", name="All: 3").click()
+    shown_rows(page, 3)
 
 
 def test_two_checkpoints_of_a_task_are_compared(

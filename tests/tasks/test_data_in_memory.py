@@ -142,8 +142,8 @@ def test_questions_are_read_as_the_hub_has_them() -> None:
         ({("a", "x")}, "train: is a set."),
         ("missing.tsv", "missing.tsv: no such file"),
         (
-            datasets.DatasetDict({"train": datasets.Dataset.from_list(DICTS)}),
-            "train: has the splits train. Give one",
+            datasets.DatasetDict({"test": datasets.Dataset.from_list(DICTS)}),
+            "train: no split train in these data, which have test. Give one of them, as in train['test'].",
         ),
     ],
 )
@@ -395,3 +395,20 @@ def test_examples_of_spacy_in_memory() -> None:
     assert text.sentences[0].tags == ("B-PER", "O")
     rows = [("fine", {"cats": {"pos": 1.0, "neg": 0.0}})]
     assert labels(task_of("classification", label_column="cats"), rows) == [("fine", "pos")]
+
+
+def test_splits_in_memory_are_read_as_those_on_disk(nano_checkpoint: Path, tmp_path: Path) -> None:
+    table = datasets.Dataset.from_list(DICTS)
+    splits = datasets.DatasetDict(test=table, train=table, validation=table.select(range(len(DICTS) - 1)))
+    splits.save_to_disk(str(tmp_path / "disk"))
+    told = [
+        {**validate_data("classification", train=data, model=nano_checkpoint), "findings": []}
+        for data in (splits, tmp_path / "disk")
+    ]
+    assert told[0] == told[1]
+    assert (told[0]["train_examples"], told[0]["dev_examples"]) == (len(DICTS), len(DICTS) - 1)
+    held_out = validate_data("classification", train=splits, dev=table, model=nano_checkpoint)
+    assert held_out["dev_examples"] == len(DICTS)
+    assert cloze.baseline("classification", train=splits).num_examples == len(DICTS) - 1
+    gold = [{"label": row["label"]} for row in DICTS[:-1]]
+    assert cloze.score("classification", gold, splits)["accuracy"] == 1.0

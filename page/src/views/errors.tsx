@@ -123,7 +123,8 @@ function Table({ file }: { file: File }) {
   const slices = useSlices(rows, model);
   const slice = slices.slices.find(({ name }) => name === values.slice);
   const areAllWrong = rows.every(({ gold, answer }) => gold !== answer);
-  const [show, setShow] = useKept("show", areAllWrong ? "all" : "wrong");
+  const areSuspected = rows.some(({ doubt }) => doubt);
+  const [show, setShow] = useKept("show", areSuspected ? "suspected" : areAllWrong ? "all" : "wrong");
   const [sort] = useKept("sort", "confidence");
   const isDown = (values.down ?? (sort === "confidence" || sort === "other" ? "1" : "")) === "1";
   const matrix = useMemo(() => confusionMatrix(rows), [rows]);
@@ -131,7 +132,8 @@ function Table({ file }: { file: File }) {
   const inCell = useCell(matrix.classes);
   const isWrong = (i: number) => rows[i].gold !== rows[i].answer;
   const differs = (i: number) => compared.answers[i] !== undefined && compared.answers[i].answer !== rows[i].answer;
-  const isShown = { all: () => true, wrong: isWrong, differ: differs }[show] ?? isWrong;
+  const isSuspected = (i: number) => rows[i].doubt !== "";
+  const isShown = { all: () => true, wrong: isWrong, suspected: isSuspected, differ: differs }[show] ?? isWrong;
   const inSlice = slice && new Set(slice.rows);
   const numbers = rows.flatMap((row, i) => (inCell(row) && (!inSlice || inSlice.has(i)) ? [i] : []));
   const shown = numbers
@@ -145,6 +147,7 @@ function Table({ file }: { file: File }) {
   const filters = [
     ["all", "All", numbers.length] as const,
     ...(areAllWrong ? [] : [["wrong", "Wrong", numbers.filter(isWrong).length] as const]),
+    ...(areSuspected ? [["suspected", "Label probably wrong", numbers.filter(isSuspected).length] as const] : []),
     ...(compared.model ? [["differ", `${compared.model} differs`, numbers.filter(differs).length] as const] : []),
   ];
   const cell = values.gold !== undefined ? `${values.gold || EMPTY_SET} → ${values.answer || EMPTY_SET}` : "";
@@ -234,7 +237,7 @@ function Row({ row, index, model, second, other }: RowProps) {
         <td class="share">{row.confidence === null ? "–" : percent(row.confidence)}</td>
         {other !== undefined && <td class={other === null || other.answer === row.gold ? undefined : "wrong"}>{other && <>{other.answer || EMPTY_SET} {other.confidence !== null && <small>{percent(other.confidence)}</small>}</>}</td>}
       </tr>
-      {isOpen && <tr class="reason"><td colSpan={width}><Reason row={row} model={model} second={second} /></td></tr>}
+      {isOpen && <tr class="reason"><td colSpan={width}>{row.doubt && <p class="note">{row.doubt}</p>}<Reason row={row} model={model} second={second} /></td></tr>}
     </>
   );
 }

@@ -119,8 +119,8 @@ def evaluate(
             text, or a data set (its held-out documents). For fill: table with the columns text, with one [MASK], and
             answer. For likelihood: text with a sentence per line, or a table. For blimp: BLiMP's JSON lines. In Python
             also rows, as for `finetune`.
-        output: path or URL of a file for the predictions beside `gold`, or the scores of sentences: .jsonl, .csv, .tsv
-            or .parquet.
+        output: path or URL of a file for the predictions beside `gold`, or the scores of sentences: .jsonl, .csv, .tsv,
+            .xlsx or .parquet.
         errors: path or URL of such a file for the wrong answers, the most confident first.
         text_column: column with the text (default: text, or as in training).
         label_column: column with the label (default: label, or as in training).
@@ -200,7 +200,8 @@ def score(
         gold: path or URL of labeled data in the task's format. In Python also rows, as for `finetune`.
         na_prob: for squad_v2, path or URL of null_odds.json of google-research/bert, or of predictions; adds the scores
             at the best threshold for "no answer".
-        errors: path or URL of a file for the wrong answers, the most confident first: .tsv, .csv, .jsonl or .parquet.
+        errors: path or URL of a file for the wrong answers, the most confident first: .tsv, .csv, .jsonl, .xlsx or
+            .parquet.
         progress: True notes the file that is written.
     """
     from cloze.data.reading.memory import rows_from_memory

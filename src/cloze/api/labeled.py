@@ -10,7 +10,7 @@ from cloze.arguments import check_paths
 from cloze.errors import InputError
 from cloze.options import Device, LabeledOptions, Overwrite, ShowProgress
 from cloze.progress import resolve_progress
-from cloze.results import Result
+from cloze.results import Result, html_table, shorten
 from cloze.signatures import checks_arguments
 
 if TYPE_CHECKING:  # not needed for --help
@@ -41,6 +41,11 @@ class BaselineResult(list[BaselineScores]):
         self.data = data
         """Where these examples are from."""
 
+    def _repr_html_(self) -> str:
+        return html_table(
+            (f"{row.baseline}, {row.train_examples:,} training examples", shorten(row.scores)) for row in self
+        )
+
 
 @checks_arguments()
 def baseline(
@@ -68,12 +73,13 @@ def baseline(
     from cloze.finetuning.preparation import check_trainable
     from cloze.optional_dependencies import require
     from cloze.tasks.config import with_settings
-    from cloze.tasks.data import find_files, open_data
+    from cloze.tasks.data import find_files, open_data, select_splits
 
     numbers, shown = _parse_sizes(sizes), resolve_progress(progress)
     configured = with_settings(task, **options)
     check_trainable(configured)
     require(["sklearn"], extra="tasks", where="a baseline")
+    train, dev = select_splits(train, dev)
     if isinstance(train, (str, Path)) and (dev is None or isinstance(dev, (str, Path))):
         train, dev = find_files(configured, str(train), None if dev is None else str(dev))
     configured, train_file = open_data(configured, train, "train", "train")

@@ -57,8 +57,8 @@ def predict_file(
             white space or end in a mark such as a period; what names a file is never read as a text.
         model: checkpoint, run or hf://org/name; may be repeated to average logits. In Python also a list of them, or a
             loaded model.
-        output: path or URL of a file to write instead: .jsonl, .csv, .tsv or .parquet. It keeps the other columns of
-            the input; one that is called as a field of the prediction becomes input_NAME.
+        output: path or URL of a file to write instead: .jsonl, .csv, .tsv, .xlsx or .parquet. It keeps the other
+            columns of the input; one that is called as a field of the prediction becomes input_NAME.
         text_column: column with the text (default: text, or as in training).
         top_k: maximum number of classes, or of candidate answers, the most probable first (default: all).
         explain: add the attribution of each word to the predicted label's logit, by integrated gradients.

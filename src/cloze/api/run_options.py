@@ -58,6 +58,10 @@ class TrainingOptions(LabeledDataOptions, LabeledOptions, total=False):
         Option("evaluations without a better score after which training stops (default: no limit)."),
     ]
     seeds: Annotated[int | None, Option("number of runs, with a mean and deviation (default: 1).")]
+    folds: Annotated[
+        int | None,
+        Option("parts of the training data, each scored by a run that learns from the others (default: 1)."),
+    ]
     grid: Annotated[
         bool, Option("search the paper's batch sizes, learning rates and epochs: 18 runs.", default=False)
     ]

@@ -39,7 +39,7 @@ from cloze.pretraining.config import (
 )
 from cloze.suggestions import list_names
 from cloze.tasks.config import resolve_task, settings_of_keywords
-from cloze.tasks.data import find_files, read_memory
+from cloze.tasks.data import find_files, read_memory, select_splits
 from cloze.tasks.registry import find_task
 from cloze.tasks.task import Task
 from cloze.training.optimizer import parse_duration
@@ -86,7 +86,7 @@ def finetuning_layers(task: str | Task | None, output: str | Path | None, option
         remedy = "Name one, as in cloze finetune classification; cloze tasks lists them"
         raise InputError("no task is named", where=config, remedy=remedy)
     registered = find_task(name)
-    data = {"train": options.get("train"), "dev": options.get("dev")}
+    data = dict(zip(("train", "dev"), select_splits(options.get("train"), options.get("dev")), strict=True))
     rows = {key: value for key, value in data.items() if not isinstance(value, (str, Path, type(None)))}
     teacher, student_layers = options.get("teacher"), options.get("student_layers")
     keywords: dict[str, Any] = {
@@ -104,6 +104,7 @@ def finetuning_layers(task: str | Task | None, output: str | Path | None, option
         "batch_size": options.get("batch_size"),
         "device": options.get("device"),
         "epochs": options.get("epochs"),
+        "folds": options.get("folds"),
         "max_seq_length": options.get("max_seq_length"),
         "patience": options.get("patience"),
         "precision": options.get("precision"),

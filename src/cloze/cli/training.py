@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.training.plan import RunPlan
 
 
-_MAX_ENTRIES = 20
+_MAX_ENTRIES, _MAX_SUSPECTS = 20, 3
 
 
 def _show_settings(toml: str) -> None:
@@ -192,6 +192,9 @@ def _format_trials(summary: Mapping[str, Any]) -> list[str]:
         collapsed = [f"{result['trial']}: {result['collapse']}" for result in results if "collapse" in result]
         lines += [f"    collapsed         {text}" for text in collapsed]
     lines.append(f"  best by {metric}: {best['trial']}, {format_score(best[metric])}")
+    if suspects := summary.get("suspects"):
+        lines.append(f"  labels that are probably wrong: {len(suspects):,}, all in {summary['out_of_fold']}")
+        lines += [f"    row {suspect['row']}: {suspect['reason']}" for suspect in suspects[:_MAX_SUSPECTS]]
     return [*lines, f"  on {summary['examples']:,} examples: {summary['data']}"]
 
 

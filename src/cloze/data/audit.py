@@ -20,6 +20,7 @@ from cloze.data.instances.pairs import PairsConfig
 from cloze.data.shards import Integers
 from cloze.errors import InputError
 from cloze.progress import SILENT, Progress
+from cloze.results import Result
 from cloze.tokenization.loading import load_tokenizer
 
 _MIN_SEQ_LENGTH = 8
@@ -126,7 +127,7 @@ class AuditConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Audit:
+class Audit(Result):
     """All measurements."""
 
     dataset: str

@@ -1,4 +1,4 @@
-"""Write rows and vectors: JSON lines, CSV, TSV and Parquet, as the ending of the file's name says.
+"""Write rows and vectors: JSON lines, CSV, TSV, Excel and Parquet, as the ending of the file's name says.
 
 In CSV and TSV all texts are in quotation marks, so that tabs and line ends in cells are read back. In tables a list or
 an object is JSON in one cell, and probabilities have a column per class.
@@ -6,15 +6,17 @@ an object is JSON in one cell, and probabilities have a column per class.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Set
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any
 
 from cloze.data.reading.compression import COMPRESSED
+from cloze.data.reading.excel_files import EXTENSION, write_excel
 from cloze.data.reading.files import JSON_LINES
 from cloze.errors import InputError
 from cloze.file_io import to_json_text
+from cloze.optional_dependencies import require
 from cloze.progress import SILENT, Progress
 from cloze.remote_files import PathOrUrl, check_output_file, write_file_to
 from cloze.tables import format_count
@@ -26,7 +28,7 @@ if TYPE_CHECKING:  # not needed to print predictions
 PROBABILITY = "probability_"
 """Prefix of a class in the name of the column with its probability."""
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_ENDINGS = (*_SEPARATORS, *JSON_LINES, ".parquet")
+_ENDINGS = (*_SEPARATORS, *JSON_LINES, ".parquet", EXTENSION)
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _ROWS_AT_ONCE = 4096
 _INTEGER_BITS = 63  # without the sign; a column with larger numbers is text
@@ -45,6 +47,8 @@ def check_output(output: PathOrUrl | None, *, overwrite: bool, source: PathOrUrl
     if ending and ending not in _ENDINGS:
         what = f"the ending {ending!r} names no format"
         raise InputError(what, where=output, remedy=f"End the name in {', '.join(_ENDINGS)}")
+    if ending == EXTENSION:
+        require(["openpyxl"], extra="excel", where=output)
     check_output_file(output, overwrite=overwrite, source=source)
 
 
@@ -81,7 +85,7 @@ def write_rows(rows: Rows, output: str, *, csv_safe: bool = False, progress: Pro
             with _open_lines(temporary) as stream:
                 count = write_json_lines(rows, stream)
         else:
-            count = _write_table(rows, temporary, ending)
+            count = _write_table(rows, temporary, ending, output)
     progress.note(f"wrote {output}: {format_count(count, 'row')}")
     return count
 
@@ -127,7 +131,7 @@ def _ending(path: str) -> str:
     return Path(path.lower()).suffix
 
 
-def _write_table(rows: Rows, path: Path, ending: str) -> int:
+def _write_table(rows: Rows, path: Path, ending: str, output: str) -> int:
     """Write rows as a table; any of them may have one more column."""
     import pyarrow
 
@@ -139,6 +143,10 @@ def _write_table(rows: Rows, path: Path, ending: str) -> int:
             count += 1
         file.seek(0)
         schema = pyarrow.schema([(name, _arrow_type(its)) for name, its in kinds.items()])
+        if ending == EXTENSION:
+            rows = chain.from_iterable(table.to_pylist() for table in _tables(file, schema))
+            write_excel(path, list(kinds), (row.values() for row in rows), where=output)
+            return count
         write_tables(_tables(file, schema), schema, path, ending)
     return count
 

@@ -125,6 +125,10 @@ class FinetuneConfig(RunSettings):
     """Maximum number of tokens of a sequence, including [CLS] and [SEP]; longer texts are cut."""
     seeds: Annotated[int, Range("[1, 10000]")] = 1
     """Number of runs, each with the next seed."""
+    folds: Annotated[int, Range("[1, 1000]")] = 1
+    """Number of parts of the training data, each scored by a run that learns from the others; 1 holds out a share."""
+    fold: Positive[int | None] = None
+    """The part that this run scores, counted from 1; the runs of a cross-validation have one each."""
     grid: GridConfig = GridConfig()
     """Values to try, each combination with every seed."""
     distillation: DistillationConfig = field(default_factory=DistillationConfig)
@@ -140,8 +144,13 @@ class FinetuneConfig(RunSettings):
 
     def _check(self) -> None:
         check_run(self.license, self.micro_batch_tokens, self.max_seq_length)
-        if (num_runs := self.seeds * self.grid.size) > _MAX_RUNS:
-            raise ValueError(f"seeds and grid make {num_runs:,} runs, more than {_MAX_RUNS:,}")
+        if self.num_runs > _MAX_RUNS:
+            raise ValueError(f"seeds, folds and grid make {self.num_runs:,} runs, more than {_MAX_RUNS:,}")
+        if (self.fold or 1) > self.folds:
+            raise ValueError(f"fold {self.fold} is not one of {self.folds}")
+        shares = self.train_examples is not None or self.data_fraction < 1 or self.grid.data_fractions
+        if self.folds > 1 and (self.dev is not None or shares or self.distillation.teacher is not None):
+            raise ValueError("folds cannot be combined with dev, shares of the training data or a teacher")
         evaluations = max(self.grid.epochs or (self.epochs,)) * self.evaluations_per_epoch
         if evaluations > MAX_EVALUATIONS:
             what = f"epochs and evaluations_per_epoch make {evaluations:,} evaluations"
@@ -152,9 +161,14 @@ class FinetuneConfig(RunSettings):
             raise ValueError(f"seeds {self.seeds} from seed {self.seed} go beyond 2147483647")
 
     @property
+    def num_runs(self) -> int:
+        """Number of runs over seeds, folds and the grid."""
+        return self.seeds * self.grid.size * (self.folds if self.fold is None else 1)
+
+    @property
     def has_trials(self) -> bool:
         """Whether there are several runs."""
-        return self.seeds > 1 or self.grid != GridConfig()
+        return self.num_runs > 1 or self.grid != GridConfig()
 
 
 def selection_metric(task: Task, best_metric: str | None) -> str:

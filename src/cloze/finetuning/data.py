@@ -4,8 +4,8 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -32,7 +32,7 @@ Features: TypeAlias = list[list[Any]]
 
 MIN_DEV_EXAMPLES = 100
 """With fewer a warning is given: an accuracy is uncertain by more than 0.1."""
-_HELD_OUT, _SUBSET = 22, 23  # purposes of random numbers
+_HELD_OUT, _SUBSET, _FOLDS = 22, 23, 24  # purposes of random numbers
 _SEED = 0
 """The same dev examples and samples for every baseline, model and seed of a run, so that scores compare."""
 
@@ -50,6 +50,17 @@ class LabeledData:
     unlabeled_features: Features
     findings: list[Finding]
     """What is told of the data before training."""
+    folds: Sequence[int] = ()
+    """The fold of each training example, counted from 1, in a cross-validation, whose dev examples are the same."""
+
+    def in_fold(self, fold: int | None) -> "LabeledData":
+        """Return the data of a run that scores a fold and learns from the others; None: all."""
+        if fold is None:
+            return self
+        learned, scored = ([(f == fold) == is_dev for f in self.folds] for is_dev in (False, True))
+        train, features = (list(compress(of_all, learned)) for of_all in (self.train, self.train_features))
+        dev, dev_features = (list(compress(of_all, scored)) for of_all in (self.dev, self.dev_features))
+        return replace(self, train=train, train_features=features, dev=dev, dev_features=dev_features)
 
     @property
     def flat_train_features(self) -> list[Any]:
@@ -88,23 +99,18 @@ def load_data(
     }
     train_source, dev_source = sources["train"], sources.get("dev")
     task, train, dev, findings = read_examples(
-        task, train_source, dev_source, dev_fraction=config.dev_fraction
+        task, train_source, dev_source, dev_fraction=config.dev_fraction, holds_out=config.folds == 1
     )
-    if config.train_examples is not None:
-        if config.train_examples > len(train):
-            what = f"there are {len(train):,} training examples, fewer than train_examples {config.train_examples:,}"
-            raise InputError(what, where=train_source)
-        train = sample(train, config.train_examples)
-    if config.data_fraction < 1:
-        train = sample(train, fraction_size(len(train), config.data_fraction))
+    folds = [] if config.folds == 1 else divide(task, train, config.folds, where=train_source)
+    train = _sample_as_set(train, config, where=train_source)
     if counts := count_classes(task, train):
         progress.note(describe_classes(counts))
-        if len(dev) < MIN_DEV_EXAMPLES:
-            interval = 1.96 * math.sqrt(0.25 / len(dev))
-            what = f"{format_count(len(dev), 'example')} to score on"
+        if (num_scored := len(dev) or len(train)) < MIN_DEV_EXAMPLES:
+            interval = 1.96 * math.sqrt(0.25 / num_scored)
+            what = f"{format_count(num_scored, 'example')} to score on"
             what = f"{what}: scores are uncertain by up to ±{interval:.2f} (95%)"
             remedy = "Label more, or give a larger file to score on"
-            findings.append(Finding("few_examples", len(dev), (), what, remedy))
+            findings.append(Finding("few_examples", num_scored, (), what, remedy))
     for note in task.answer.notes(train, dev, tokenizer):
         progress.note(note)
     unlabeled = list(task.examples(sources["unlabeled"], labeled=False)) if "unlabeled" in sources else []
@@ -132,28 +138,38 @@ def load_data(
         return features
 
     train_features = tokenize(train, "training", train_source)
-    dev_features = tokenize(dev, "dev", train_source if dev_source is None else dev_source)
+    if folds:
+        dev, dev_features = train, train_features
+    else:
+        dev_features = tokenize(dev, "dev", train_source if dev_source is None else dev_source)
     unlabeled_features = tokenize(unlabeled, "unlabeled", None) if unlabeled else []
-    return task, LabeledData(
-        train, train_features, dev, dev_features, unlabeled, unlabeled_features, findings
+    data = LabeledData(
+        train, train_features, dev, dev_features, unlabeled, unlabeled_features, findings, folds
     )
+    return task, data.in_fold(config.fold)
 
 
 def read_examples(
-    task: Task, train_file: Data, dev_file: Data | None, *, dev_fraction: float = DEV_FRACTION
+    task: Task,
+    train_file: Data,
+    dev_file: Data | None,
+    *,
+    dev_fraction: float = DEV_FRACTION,
+    holds_out: bool = True,
 ) -> tuple[Task, list[Any], list[Any], list[Finding]]:
     """Return the task fitted to the training data, the training examples, the dev examples, and what is found in them.
 
-    Without dev data a share of the training data is held out.
+    Without dev data a share of the training data is held out, unless none is to be.
     """
     train = list(task.examples(train_file))
-    given, task = task, task.fit(train)
-    if dev_file is None:
-        train, dev = _hold_out(task, train, dev_fraction, where=train_file)
-    else:
+    unfitted, task = task, task.fit(train)
+    dev: list[Any] = []
+    if dev_file is not None:
         dev = list(task.examples(dev_file))
-    task.answer.check_scorable(dev)
-    findings = find_in_examples(given, task, train, dev, is_held_out=dev_file is None)
+    elif holds_out:
+        train, dev = _hold_out(task, train, dev_fraction, where=train_file)
+    task.answer.check_scorable(dev if holds_out else train)
+    findings = find_in_examples(unfitted, task, train, dev, is_held_out=dev_file is None)
     return task, train, dev, findings
 
 
@@ -161,11 +177,7 @@ def _hold_out(
     task: Task, examples: list[Any], fraction: float, *, where: Data
 ) -> tuple[list[Any], list[Any]]:
     """Return training and dev examples, the same share of each class; one text, document or query stays together."""
-    keys = [task.reader.group(example) for example in examples]
-    groups = [number if key is None else key for number, key in enumerate(keys)]
-    classes: dict[Hashable, frozenset[str]] = {}
-    for group, example in zip(groups, examples, strict=True):
-        classes.setdefault(group, classes_of(example))  # of texts that occur twice the first
+    groups, classes = _group(task, examples)
     is_stratified = all(len(of_group) == 1 for of_group in classes.values())
     strata = list(classes.values()) if is_stratified else [None] * len(classes)
     chosen = choose_held_out(strata, fraction, seed=_SEED)
@@ -184,6 +196,32 @@ def _hold_out(
     return train, dev
 
 
+def divide(task: Task, examples: Sequence[Any], count: int, *, where: Data) -> list[int]:
+    """Return the fold of each example, from 1, the same for every seed.
+
+    Folds have the same share of each label or set of labels; one text, document or query stays together.
+    """
+    groups, classes = _group(task, examples)
+    if len(classes) < count:
+        groups_of = f"{format_count(len(classes), 'group')} (a text, document or query)"
+        what = f"{groups_of}, fewer than {count} folds"
+        raise InputError(what, where=where, remedy="Give more examples, or ask for fewer `folds`")
+    names, shuffled = list(classes), _shuffled(len(classes), _SEED, _FOLDS)
+    ordered = sorted((names[i] for i in shuffled), key=lambda group: sorted(classes[group]))  # stable
+    fold_of = {group: number % count + 1 for number, group in enumerate(ordered)}
+    return [fold_of[group] for group in groups]
+
+
+def _group(task: Task, examples: Sequence[Any]) -> tuple[list[Hashable], dict[Hashable, frozenset[str]]]:
+    """Return the text, document or query of each example, which stay together, and the labels of each of these."""
+    keys = [task.reader.group(example) for example in examples]
+    groups = [number if key is None else key for number, key in enumerate(keys)]
+    classes: dict[Hashable, frozenset[str]] = {}
+    for group, example in zip(groups, examples, strict=True):
+        classes.setdefault(group, classes_of(example))  # of texts that occur twice the first
+    return groups, classes
+
+
 def choose_held_out(strata: Sequence[Hashable], fraction: float, *, seed: int) -> set[int]:
     """Choose a random share of items, at least one, with the same share of each stratum up to one item.
 
@@ -198,6 +236,18 @@ def choose_held_out(strata: Sequence[Hashable], fraction: float, *, seed: int) -
         return set(shuffled[:size])
     eligible.sort(key=lambda i: number[strata[i]])  # stable: random within a stratum
     return {eligible[int((k + 0.5) * len(eligible) / size)] for k in range(size)}  # evenly over the strata
+
+
+def _sample_as_set(train: list[Any], config: FinetuneConfig, *, where: Data) -> list[Any]:
+    """Return the training examples that the settings ask for."""
+    if config.train_examples is not None:
+        if config.train_examples > len(train):
+            what = f"there are {len(train):,} training examples, fewer than train_examples {config.train_examples:,}"
+            raise InputError(what, where=where)
+        train = sample(train, config.train_examples)
+    if config.data_fraction < 1:
+        train = sample(train, fraction_size(len(train), config.data_fraction))
+    return train
 
 
 def sample(examples: Sequence[Any], size: int) -> list[Any]:

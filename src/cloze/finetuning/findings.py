@@ -69,15 +69,15 @@ def find_in_examples(
         is_held_out: whether the examples to score on were part of the training data.
     """
     learned = [*train, *dev] if is_held_out else train
-    found = [*find_in_labels(task, fitted, learned), *_unlearned_labels(fitted, train, dev)]
-    found += _repeated_texts(fitted, [learned] if is_held_out else [train, dev])
+    findings = [*find_in_labels(task, fitted, learned), *_unlearned_labels(fitted, train, dev)]
+    findings += _repeated_texts(fitted, [learned] if is_held_out else [train, dev])
     counts = count_classes(fitted, learned)
     rare = {name for name, count in counts.items() if count == 1}
-    if rare and not any(finding.kind in ("many_labels", "swapped_columns") for finding in found):
+    if rare and not any(finding.kind in ("many_labels", "swapped_columns") for finding in findings):
         rows = tuple((place(example),) for example in learned if classes_of(example) & rare)
         what = f"labels with one row: {list_names(sorted(rare))}"
-        found.append(Finding("rare_labels", len(rare), rows, what, "Label more, or leave them out"))
-    return found
+        findings.append(Finding("rare_labels", len(rare), rows, what, "Label more, or leave them out"))
+    return findings
 
 
 def find_in_labels(task: Task, fitted: Task, examples: Sequence[Any]) -> Iterator[Finding]:

@@ -1,6 +1,6 @@
 """Fine-tuning from labeled data to scores: one run, or several over seeds and a grid of settings.
 
-RUN/run.toml  trials.json  scores.json  best  latest
+RUN/run.toml  trials.json  scores.json  best  latest  out-of-fold.csv (of a cross-validation)
 RUN/trials/batch-16_rate-2e-05_epochs-3_seed-12345/   one of several runs
 """
 
@@ -22,11 +22,12 @@ from cloze.data.reading.memory import ROWS_EXTENSION
 from cloze.errors import InputError
 from cloze.file_io import read_json, write_json
 from cloze.finetuning.config import FinetuneConfig, GridConfig, load_finetuning
+from cloze.finetuning.cross_validation import OUT_OF_FOLD, write_out_of_fold
 from cloze.finetuning.data import fraction_size, sample
 from cloze.finetuning.findings import count_classes, tell
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
 from cloze.finetuning.preparation import PreparedData, prepare_data
-from cloze.finetuning.run import SCORES, train_and_score
+from cloze.finetuning.run import ANSWERS, SCORES, train_and_score
 from cloze.metrics.regression import LOWER_IS_BETTER
 from cloze.model_paths import follow_link
 from cloze.parallel_map import WorkerPlacement, Workers, map_unordered
@@ -73,9 +74,9 @@ def finetune(
         remedy = "Leave out callbacks, or workers"
         raise InputError("are called in this process, not in workers", where="callbacks", remedy=remedy)
     if workers != 1 and not config.has_trials:
-        remedy = "Ask for several with `seeds` or `grid`, or leave it out"
+        remedy = "Ask for several with `seeds`, `folds` or `grid`, or leave it out"
         raise InputError("one run is made in this process", where="workers", remedy=remedy)
-    placement = place_workers(workers, config.device, items=config.seeds * config.grid.size)
+    placement = place_workers(workers, config.device, items=config.num_runs)
     with init_distributed(placement.local_device) as context:
         launch = launch if context.is_rank_zero else replace(launch, progress=SILENT)
         if not launch.resume:
@@ -138,7 +139,7 @@ def plan_finetuning(task: Task, config: FinetuneConfig, *, progress: Progress = 
     config = prepared.config
     trials = [trial for _, trial in expand_grid(config)]
     epochs = fmean(trial.epochs * trial.data_fraction for trial in trials)
-    of_first = replace(prepared, config=trials[0])
+    of_first = replace(prepared, config=trials[0], data=prepared.data.in_fold(trials[0].fold))
     batches = FinetuningBatches(of_first)
     if prepared.teacher is not None:
         progress.note("the outputs of the teacher are computed once before, which the estimate leaves out")
@@ -155,7 +156,7 @@ def plan_finetuning(task: Task, config: FinetuneConfig, *, progress: Progress = 
 
 
 def expand_grid(config: FinetuneConfig) -> list[tuple[str, FinetuneConfig]]:
-    """Return the settings of all runs, each with the name of its point of the grid; a point has one run per seed."""
+    """Return the settings of all runs, each with the name of its point of the grid, which has runs by seed and fold."""
     grid = config.grid
     axes: dict[str, tuple[Any, Any]] = {
         "batch": (grid.batch_sizes, config.batch_size),
@@ -170,7 +171,11 @@ def expand_grid(config: FinetuneConfig) -> list[tuple[str, FinetuneConfig]]:
         optimizer = replace(config.optimizer, learning_rate=rate)
         changes = {"batch_size": batch_size, "epochs": epochs, "data_fraction": fraction}
         setting = replace(config, **changes, optimizer=optimizer, seeds=1, grid=GridConfig())
-        runs += [(name, replace(setting, seed=config.seed + i)) for i in range(config.seeds)]
+        folds = range(1, config.folds + 1) if config.folds > 1 and config.fold is None else [config.fold]
+        runs += [
+            (name, replace(setting, seed=config.seed + i, fold=fold))
+            for i, fold in product(range(config.seeds), folds)
+        ]
     return runs
 
 
@@ -192,7 +197,8 @@ def _run_trials(
     settings = expand_grid(prepared.config)
     trials = []
     for number, (setting, config) in enumerate(settings, 1):
-        name = "_".join(filter(None, (setting, f"seed-{config.seed}")))
+        fold = None if config.fold is None else f"fold-{config.fold}"
+        name = "_".join(filter(None, (setting, f"seed-{config.seed}", fold)))
         trials.append(_Trial(setting, config, run / TRIALS_FOLDER / name, f"{number} of {len(settings)}"))
     context, metric = prepared.context, prepared.metric
     finished = context.run_on_rank_zero(lambda: [trial for trial in trials if (trial.path / SCORES).exists()])
@@ -237,7 +243,7 @@ def _run_trial(prepared: PreparedData, launch: Launch, trial: _Trial) -> _Trial:
     """Make a run, or resume one of a worker that was lost or a command that was interrupted."""
     launch.progress.note(f"\ntrial {trial.number}: {trial.path.name}")
     resume = prepared.context.run_on_rank_zero(lambda: is_run(trial.path))
-    data = prepared.data
+    data = prepared.data.in_fold(trial.config.fold)
     if prepared.config.grid.data_fractions:
         size = fraction_size(len(data.train), trial.config.data_fraction)
         pairs = sample(list(zip(data.train, data.train_features, strict=True)), size)
@@ -291,6 +297,12 @@ def _summarize(
         settings.append({**setting, "results": scored})
     settings.sort(key=lambda setting: _rank(metric, setting["mean"]), reverse=True)
     first = {key: best[key] for key in ("data", "examples")}
+    if folds := prepared.data.folds:
+        first = {"data": f"{prepared.config.folds} folds of {prepared.config.train}", "examples": len(folds)}
+        of_best = [trial for trial in trials if trial.setting == settings[0]["setting"]]
+        answers = {t.config.fold: t.path / ANSWERS for t in of_best[: prepared.config.folds]}  # of one seed
+        first["out_of_fold"] = str(run / OUT_OF_FOLD)
+        first["suspects"] = write_out_of_fold(prepared.task, folds, answers, run / OUT_OF_FOLD)
     summary = {"task": prepared.task.name, **first, "metric": metric, "best": best, "settings": settings}
     scores = {**best, **read_json(run / TRIALS_FOLDER / best["trial"] / SCORES)}
     checkpoint = follow_link(run / TRIALS_FOLDER / best["trial"], "best").relative_to(run).as_posix()

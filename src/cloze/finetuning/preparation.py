@@ -190,6 +190,8 @@ def prepare_data(
     distillation = config.distillation
     teacher_directory = None if distillation.teacher is None else resolve_checkpoint(distillation.teacher)
     files = find_data(task, config.train, config.dev, distillation.unlabeled)
+    if config.folds > 1 and (unread := files.pop("dev", None)) is not None:
+        progress.note(f"{unread}: not read: the folds of the training data are scored")
     config = replace(config, train=files["train"], dev=files.get("dev"))
     # on resume first: the reason why rows are wrong
     hashed = None if config.data_sha256 is None else hash_files(files, config.data_sha256)

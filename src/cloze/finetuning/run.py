@@ -11,6 +11,7 @@ import torch
 
 from cloze import artifacts
 from cloze.artifacts import LEARNED_FROM, SCORED_ON
+from cloze.data.row_files import write_rows
 from cloze.file_io import write_json
 from cloze.file_names import MANIFEST
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
@@ -21,13 +22,15 @@ from cloze.models.checkpoint import KIND, load_model
 from cloze.models.torch_engine import TorchEngine
 from cloze.progress import Progress
 from cloze.tasks.config import load_finetuned_task, save_finetuned, to_toml
-from cloze.tasks.predict import predict
+from cloze.tasks.predict import predict, prediction_row
 from cloze.training.config import EvaluationConfig
 from cloze.training.model_card import BaseModel, CardInfo, DatasetReference, card_license
 from cloze.training.optimizer import Budget
 from cloze.training.run import Launch, TrainingRun
 
 SCORES = "scores.json"
+ANSWERS = "answers.jsonl"
+"""The answers to the fold that a run scores."""
 
 
 def train_and_score(
@@ -104,6 +107,10 @@ def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[s
         scores |= breakdown.to_dict()
     if (calibration := task.answer.calibration(data.dev, predictions, is_dev=True)) is not None:
         scores["calibration"] = asdict(calibration)
+    if config.fold is not None:
+        rows = zip(data.dev, predictions, strict=True)
+        answers = (prediction_row(task, i, *row, is_labeled=True) for i, row in enumerate(rows, 1))
+        write_rows(answers, str(run / ANSWERS))
     write_json(run / SCORES, scores)
     return scores
 

@@ -9,7 +9,15 @@ from typing import Any
 from cloze.artifacts import LEARNED_FROM, SCORED_ON, read_card
 from cloze.data.reading.annotations import ANSWER, find_tool, from_spacy
 from cloze.data.reading.directories import find_splits, glob_files, is_data_set, source_sha256
-from cloze.data.reading.memory import Data, MemoryRows, describe_row, is_table, iterate_rows, plain_row
+from cloze.data.reading.memory import (
+    Data,
+    MemoryRows,
+    are_splits,
+    describe_row,
+    is_table,
+    iterate_rows,
+    plain_row,
+)
 from cloze.errors import DataWarning, InputError
 from cloze.remote_files import PathOrUrl, is_directory, is_file, is_url, join_path, to_path_or_url
 from cloze.tasks.task import Split, Task
@@ -106,7 +114,26 @@ def open_data(task: Task, data: Any, name: str, split: Split) -> tuple[Task, Dat
     """Return the source of data, a file or rows in memory, and the task as `read_memory` does."""
     if isinstance(data, (str, Path)):
         return task, find_split_file(task, data, split)
-    return read_memory(task, data, name)
+    return read_memory(task, select_split(data, name, split), name)
+
+
+def select_split(data: Any, name: str, split: Split) -> Any:
+    """Return a split of several in memory, as of a `DatasetDict`; other data as they are."""
+    if not are_splits(data):
+        return data
+    if (known := next((known for known in _SPLITS[split] if known in data), None)) is None:
+        what = (
+            f"no split {' nor '.join(_SPLITS[split])} in these data, which have {', '.join(map(str, data))}"
+        )
+        raise InputError(what, where=name, remedy=f"Give one of them, as in {name}[{next(iter(data))!r}]")
+    return data[known]
+
+
+def select_splits(train: Any, dev: Any) -> tuple[Any, Any]:
+    """Return training and dev data; splits in memory may be both, as a directory of them is."""
+    if dev is None and are_splits(train) and not train.keys().isdisjoint(_SPLITS["dev"]):
+        dev = train
+    return select_split(train, "train", "train"), select_split(dev, "dev", "dev")
 
 
 def find_files(task: Task, train: str, dev: str | None) -> tuple[str, str | None]:

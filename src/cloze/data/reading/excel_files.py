@@ -1,8 +1,11 @@
-"""Rows of Excel's .xlsx files, which the package openpyxl reads."""
+"""Rows of Excel's .xlsx files, which the package openpyxl reads and writes."""
 
 import datetime
+import math
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
 from typing import IO, Any
 
 from cloze.data.reading.delimited import by_column, check_header
@@ -12,6 +15,9 @@ from cloze.errors import InputError
 from cloze.optional_dependencies import import_package, require
 
 EXTENSION = ".xlsx"
+_MAX_ROWS, _MAX_CHARACTERS = 2**20, 2**15 - 1  # of a sheet with its first row, and of a cell
+_EXACT = 10**15
+"""Excel keeps 15 digits of a number."""
 
 
 def read_excel(source: Source) -> Iterator[RawRow]:
@@ -34,6 +40,36 @@ def read_excel(source: Source) -> Iterator[RawRow]:
             reason = str(error).partition("\n")[0].rstrip(". ")
             what = f"cannot be read as Excel's {EXTENSION}: {reason}"
             raise InputError(what, where=source, remedy="Save it again, or as CSV") from error
+
+
+def write_excel(path: Path, names: Sequence[str], rows: Iterable[Iterable[Any]], *, where: str) -> None:
+    """Write rows of texts, numbers and None to the only sheet of a workbook; texts are never formulas."""
+    openpyxl = import_package("openpyxl")
+    workbook = openpyxl.Workbook(write_only=True)
+    sheet = workbook.create_sheet()
+    remedy = "Write a .csv instead"
+
+    def cell(value: Any) -> Any:
+        is_text = isinstance(value, str) or (isinstance(value, int) and abs(value) >= _EXACT)
+        if not is_text:
+            return value if not isinstance(value, float) or math.isfinite(value) else None
+        if len(text := str(value)) > _MAX_CHARACTERS:
+            what = f"a cell of {len(text):,} characters, and Excel's have at most {_MAX_CHARACTERS:,}"
+            raise InputError(what, where=where, remedy=remedy)
+        written = openpyxl.cell.WriteOnlyCell(
+            sheet, openpyxl.cell.cell.ILLEGAL_CHARACTERS_RE.sub("\N{REPLACEMENT CHARACTER}", text)
+        )
+        written.data_type = "s"
+        return written
+
+    try:
+        for number, row in enumerate(chain([names], rows), 1):
+            if number > _MAX_ROWS:
+                raise InputError(f"more than {_MAX_ROWS:,} rows, Excel's limit", where=where, remedy=remedy)
+            sheet.append([cell(value) for value in row])
+    finally:
+        sheet.close()  # it has a temporary file
+    workbook.save(path)
 
 
 def _cells_of_rows(stream: IO[bytes], path: str) -> Iterator[tuple[list[Any], str]]:

@@ -78,11 +78,18 @@ def is_table(data: object) -> bool:
     return isinstance(data, Mapping) or hasattr(data, "column_names") or hasattr(data, "columns")
 
 
+def are_splits(data: object) -> bool:
+    """Return whether data are several tables by name, as a `DatasetDict` of datasets."""
+    return (
+        isinstance(data, Mapping) and len(data) > 0 and all(hasattr(p, "column_names") for p in data.values())
+    )
+
+
 def iterate_rows(
     data: Any, name: str, keeps_numbers: KeepsNumbers = lambda column, names: False
 ) -> Iterator[Any]:
     """Yield the rows of data, dicts for those of a table, as they are in other collections."""
-    if isinstance(data, Mapping) and data and all(hasattr(part, "column_names") for part in data.values()):
+    if are_splits(data):
         first = next(iter(data))
         what = f"has the splits {', '.join(map(str, data))}"
         raise InputError(what, where=name, remedy=f"Give one of them, as in {name}[{first!r}]")

@@ -1,0 +1,59 @@
+"""Rows written as Excel's .xlsx and read again."""
+
+import math
+
+import openpyxl
+import pytest
+
+import cloze
+from cloze.data.row_files import check_output, write_rows
+from cloze.errors import InputError
+
+ROWS = [
+    {
+        "row": 1,
+        "text": "=1+1",
+        "label": "yes",
+        "probability": 0.75,
+        "probabilities": {"no": 0.25, "yes": 0.75},
+    },
+    {
+        "row": 2,
+        "text": 'a "b"\n, \x01',
+        "label": "no",
+        "probability": math.nan,
+        "probabilities": {"no": 1.0, "yes": 0.0},
+        "id": 10**17 + 1,
+        "of": ["x"],
+    },
+]
+
+
+def test_cells_are_written_as_they_are(tmp_path):
+    file = tmp_path / "a.xlsx"
+    assert write_rows(ROWS, str(file)) == 2
+    names, first, second = openpyxl.load_workbook(file).active.iter_rows()
+    assert [cell.value for cell in names] == [
+        *("row", "text", "label", "probability", "probability_no", "probability_yes", "id", "of")
+    ]
+    assert [cell.value for cell in first] == [1, "=1+1", "yes", 0.75, 0.25, 0.75, None, None]
+    assert first[1].data_type == "s"
+    expected = [2, 'a "b"\n, \ufffd', "no", None, 1.0, 0.0, "100000000000000001", '["x"]']
+    assert [cell.value for cell in second] == expected
+
+
+def test_predictions_in_a_workbook_are_scored(tmp_path):
+    write_rows(ROWS, str(tmp_path / "a.xlsx"))
+    gold = [("=1+1", "yes"), ('a "b"\n, \ufffd', "yes")]
+    assert cloze.score("classification", tmp_path / "a.xlsx", gold)["accuracy"] == 0.5
+
+
+def test_what_excel_cannot_hold_is_refused(tmp_path):
+    file = tmp_path / "a.xlsx"
+    with pytest.raises(
+        InputError, match=r"a.xlsx: a cell of 32,768 characters.*at most 32,767. Write a .csv"
+    ):
+        write_rows([{"text": "a" * 32_768}], str(file))
+    assert not file.exists()
+    check_output(str(file), overwrite=False, source="b.csv")
+    assert write_rows([{"text": "a" * 32_767}], str(file)) == 1

@@ -1,0 +1,153 @@
+"""Cross-validation: folds, the answer to every row, suspected labels, kills between folds, workers."""
+
+import csv
+import json
+import os
+import signal
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean, stdev
+
+import pytest
+
+from cloze.cli import main
+from cloze.errors import InputError
+from cloze.finetuning import finetune as finetuning
+from cloze.finetuning.config import GridConfig
+from cloze.finetuning.data import divide
+from cloze.finetuning.finetune import expand_grid
+from cloze.finetuning.objective import FinetuningObjective
+from cloze.inference.predictor import Predictor
+from cloze.tasks.texts import LabeledText
+from cloze.training.interrupts import Interrupted
+from family_cases import REVIEWS
+from helpers import task_of
+from runs import finetune, resume_finetuning
+
+
+def test_folds_have_the_same_shares_of_labels_and_keep_copies_together():
+    labels = ["a"] * 40 + ["b"] * 17 + ["c"] * 3
+    examples = [LabeledText(f"text {i}", gold=label) for i, label in enumerate(labels)]
+    folds = divide(task_of("classification"), examples, 5, where="a.csv")
+    assert Counter(folds) == dict.fromkeys(range(1, 6), 12)
+    for label in "abc":
+        counts = Counter(fold for fold, example in zip(folds, examples, strict=True) if example.gold == label)
+        of_folds = [counts[fold] for fold in range(1, 6)]
+        assert max(of_folds) - min(of_folds) <= 1
+    copied = [*examples, *examples[::3]]
+    folds = divide(task_of("classification"), copied, 5, where="a.csv")
+    assert folds[60:] == folds[:60][::3]
+    queries = [LabeledText(f"query {i % 7}", f"passage {i}", i % 2) for i in range(70)]
+    folds = divide(task_of("ranking"), queries, 3, where="a.csv")
+    assert all(len({*folds[i::7]}) == 1 for i in range(7))
+    assert {*folds} == {1, 2, 3}
+    with pytest.raises(
+        InputError, match=r"a.csv: 7 groups \(a text, document or query\), fewer than 8 folds"
+    ):
+        divide(task_of("ranking"), queries, 8, where="a.csv")
+
+
+def test_a_point_of_the_grid_has_a_run_by_seed_and_fold(config):
+    config = replace(config, folds=3, seeds=2, seed=1, grid=GridConfig(epochs=(1, 2)))
+    runs = [(name, run.seed, run.fold) for name, run in expand_grid(config)]
+    assert runs[:4] == [("epochs-1", 1, 1), ("epochs-1", 1, 2), ("epochs-1", 1, 3), ("epochs-1", 2, 1)]
+    assert len(runs) == config.num_runs == 12
+    assert not any(run.has_trials for _, run in expand_grid(config))
+    for changes in ({"dev": "a"}, {"train_examples": 5}, {"data_fraction": 0.5}):
+        with pytest.raises(ValueError, match="folds cannot be combined with dev, shares"):
+            replace(config, grid=GridConfig(), **changes)
+    with pytest.raises(ValueError, match="fold 4 is not one of 3"):
+        replace(config, fold=4)
+
+
+def _rows(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.fixture(scope="module")
+def crossed(config, tmp_path_factory):
+    run = tmp_path_factory.mktemp("crossed") / "run"
+    finetune(REVIEWS, replace(config, folds=3, epochs=6), run)
+    return run
+
+
+@pytest.mark.slow
+def test_every_row_is_answered_by_the_run_that_did_not_learn_it(crossed, reviews):
+    summary = json.loads((crossed / "trials.json").read_text())
+    data, answers = list(REVIEWS.examples(reviews)), _rows(crossed / "out-of-fold.csv")
+    assert [(row["text"], row["gold"]) for row in answers] == [(e.text, e.gold) for e in data]
+    assert summary["examples"] == len(data)
+    [setting] = summary["settings"]
+    accuracies = [result["accuracy"] for result in setting["results"]]
+    assert setting["mean"]["accuracy"] == pytest.approx(fmean(accuracies))
+    assert setting["deviation"]["accuracy"] == pytest.approx(stdev(accuracies))
+    right = sum(row["gold"] == row["label"] for row in answers) / len(answers)
+    sizes = [result["examples"] for result in setting["results"]]
+    assert sum(sizes) == len(data)
+    assert right == pytest.approx(sum(a * n for a, n in zip(accuracies, sizes, strict=True)) / len(data))
+    folds = divide(REVIEWS, data, 3, where=reviews)
+    for fold in (1, 2, 3):
+        scored = [(e, row) for e, row, f in zip(data, answers, folds, strict=True) if f == fold]
+        learned = {example.text for example, f in zip(data, folds, strict=True) if f != fold}
+        assert not learned & {example.text for example, _ in scored}
+        model = Predictor.load(crossed / f"trials/seed-12345_fold-{fold}", device="cpu")
+        for prediction, (_, row) in zip(model.predict([e for e, _ in scored])[0], scored, strict=True):
+            assert prediction.probability == pytest.approx(float(row["probability"]), abs=1e-5)
+
+
+@pytest.mark.slow
+def test_flipped_labels_are_suspected_with_a_reason(config, reviews, tmp_path):
+    lines = reviews.read_text().splitlines()
+    swap = {"yes": "no", "no": "yes"}
+    for number in (3, 20, 41):
+        text, label = lines[number].rsplit("\t", 1)
+        lines[number] = f"{text}\t{swap[label]}"
+    file = tmp_path / "flipped.tsv"
+    file.write_text("\n".join(lines) + "\n")
+    config = replace(config, train=str(file), folds=3, epochs=8)
+    report = finetuning.finetune(REVIEWS, config, tmp_path / "run")
+    suspects = {suspect["row"]: suspect for suspect in report["suspects"]}
+    assert len({3, 20, 41} & suspects.keys()) >= 2
+    assert [s["margin"] for s in report["suspects"]] == sorted(s["margin"] for s in report["suspects"])
+    written = _rows(tmp_path / "run/out-of-fold.csv")
+    assert {i for i, row in enumerate(written, 1) if row["reason"]} == {*suspects}
+    row = written[19]
+    assert row["reason"].startswith(f"labeled {row['gold']} (")
+    assert row["suspected_label"] == swap[row["gold"]]
+
+
+@pytest.mark.protected
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_killed_cross_validation_resumes_to_the_same_answers(config, crossed, tmp_path, monkeypatch, workers):
+    forward, calls = FinetuningObjective.forward, 0
+
+    def stopping(*args: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 45:  # of the second fold
+            os.kill(os.getpid(), signal.SIGTERM)
+        return forward(*args)
+
+    monkeypatch.setattr(FinetuningObjective, "forward", stopping)
+    with pytest.raises(Interrupted):
+        finetune(REVIEWS, replace(config, folds=3, epochs=6), tmp_path / "cut")
+    assert len(list((tmp_path / "cut/trials").glob("*/scores.json"))) == 1
+    monkeypatch.undo()
+    resume_finetuning(tmp_path / "cut", workers=workers)
+    assert (tmp_path / "cut/out-of-fold.csv").read_text() == (crossed / "out-of-fold.csv").read_text()
+
+
+@pytest.mark.slow
+def test_the_shell_names_the_file_and_refuses_what_contradicts(reviews, nano_checkpoint, tmp_path, capsys):
+    command = ["finetune", "classification", "-m", str(nano_checkpoint), "-d", str(reviews), "-o"]
+    command += [str(tmp_path / "run"), "--text-column", "review", "--label-column", "liked", "--folds", "2"]
+    command += ["--max-seq-length", "16", "--epochs", "1", "--device", "cpu"]
+    assert main([*command, "--dev", str(reviews)]) == 2
+    assert "folds cannot be combined with dev" in capsys.readouterr().err
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "runs: 2" in printed
+    assert f"on 70 examples: 2 folds of {reviews}" in printed
