@@ -126,8 +126,9 @@ class Result:
             if not check.holds:
                 what = f"{check.what}: {check.difference:.2g} apart, at most {check.tolerance:.2g}"
                 raise RunError(what, where=f"benchmarks {self.name}", remedy="The figures cannot be compared")
-        for peer, reason in self.failures.items():
-            raise RunError(f"{peer} was not compared: {reason}", where=f"benchmarks {self.name}")
+        if self.failures:
+            reasons = "; ".join(f"{peer} ({reason})" for peer, reason in self.failures.items())
+            raise RunError(f"not compared: {reasons}", where=f"benchmarks {self.name}")
 
     def write(self, output: Path, *, overwrite: bool = False) -> None:
         """Write a directory with `record.json` and `README.md`."""

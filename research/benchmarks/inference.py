@@ -79,7 +79,11 @@ class Inference(Benchmark):
 
     def _comparisons(self, directory: Path) -> Iterator[tuple[str, Mapping[str, float], Benchmark]]:
         """Yield the work, the ratio aimed at beside each peer, and the benchmark."""
-        timing: dict[str, Any] = {"rounds": self.rounds, "min_seconds": self.min_seconds}
+        timing: dict[str, Any] = {
+            "rounds": self.rounds,
+            "min_seconds": self.min_seconds,
+            "flags": self.flags,
+        }
         shared: dict[str, Any] = {"input": self.input, "model": self.model, "busy": self.busy, **timing}
         int8, floats = shared | {"dtype": "int8"}, shared | {"dtype": "float32"}
         bars = {"sentence-transformers": 3.0, "onnxruntime-int8": 1.0, "openvino-int8": 1.4}

@@ -177,6 +177,7 @@ def train_with_trainer(
         callbacks=[Recorder],
         optimizers=(optimizer, schedule),
     )
+    trainer.remove_callback(transformers.PrinterCallback)  # prints on stdout, where --json is
     trainer.train()
     return scores, seconds
 

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cloze.text_encoding import escape_controls
+
 if TYPE_CHECKING:
     from cloze.cli.parser import Verb
 
@@ -87,7 +89,7 @@ def _run(arguments: list[str]) -> int:
 
             print(*installation(), sep="\n")
         return 0
-    warnings.formatwarning = lambda message, *_, **__: f"{_for_people(f'warning: {message}')}\n"
+    warnings.formatwarning = lambda message, *_, **__: f"{escape_controls(f'warning: {message}')}\n"
     verb, rest = split_verb(arguments)
     if verb is None:
         from cloze.suggestions import nearest
@@ -185,7 +187,7 @@ def run_command(command: str, load: "Callable[[], Verb]", arguments: list[str], 
             print(interrupted, file=sys.stderr)
             return EXIT_INTERRUPTED
         if "--debug" in arguments and not isinstance(error, BrokenPipeError):
-            print(_for_people(traceback.format_exc()), end="", file=sys.stderr)
+            print(escape_controls(traceback.format_exc()), end="", file=sys.stderr)
         from cloze.cli.error_report import report
 
         return report(error)
@@ -235,7 +237,7 @@ def _show_checkpoints(*, quiet: bool) -> Iterator[None]:
 
     def emit(record: logging.LogRecord) -> None:
         if (text := record.getMessage()) not in shown:
-            print(_for_people(text), file=sys.stderr)
+            print(escape_controls(text), file=sys.stderr)
         shown.add(text)
 
     handler = logging.Handler()
@@ -248,12 +250,6 @@ def _show_checkpoints(*, quiet: bool) -> Iterator[None]:
     finally:
         LOG.removeHandler(handler)
         LOG.setLevel(level_before)
-
-
-def _for_people(text: str) -> str:
-    from cloze.text_encoding import escape_controls
-
-    return escape_controls(text)
 
 
 def _help() -> str:

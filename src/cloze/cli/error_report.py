@@ -10,12 +10,11 @@ from contextlib import suppress
 from typing import TextIO
 
 from cloze.errors import ClozeError, InputError, RunError, is_out_of_memory
+from cloze.text_encoding import escape_controls
 
 
 def report(error: Exception) -> int:
     """Print an error and return the exit code."""
-    from cloze.text_encoding import escape_controls
-
     is_left = isinstance(error, BrokenPipeError) and _is_closed_pipe(sys.stdout)  # as after `| head`
     try:
         sys.stdout.flush()

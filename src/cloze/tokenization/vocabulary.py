@@ -55,11 +55,10 @@ def keep_ids(tokens: list[str], path: Path) -> list[str]:
     Source: google-research/bert tokenization.py:121-135 @eedf571, and transformers: an empty line has an id, and the
         last of equal tokens counts.
     """
-    ids = {token: number for number, token in enumerate(tokens)}
-    is_whole = len(ids) == len(tokens) and "" not in ids
-    num_embeddings = None if is_whole else count_embeddings(path.parent)
+    num_embeddings = None if len({*tokens, ""}) > len(tokens) else count_embeddings(path.parent)
     if num_embeddings is None:
         return tokens
+    ids = {token: number for number, token in enumerate(tokens)}
     broken = [number for number, token in enumerate(tokens) if not token or ids[token] != number]
     if len(tokens) > num_embeddings:
         counts = f"{len(tokens):,} lines, {len(broken):,} of them empty or repeated"
