@@ -23,7 +23,7 @@ render(
       const legend = <span class="legend">{lines.map((line, i) => <span class={line.kind}>{lasts[i]}</span>)}</span>;
       return (
         <Figure key={name} name={name} title={title} legend={legend}>
-          <Curves lines={lines} end={end} unit="step" phases={phases} times={times} label={`${title} over ${end} steps: ${lasts.join(", ")}`} />
+          <Curves lines={lines} end={end} phases={phases} times={times} label={`${title} over ${end} steps: ${lasts.join(", ")}`} />
         </Figure>
       );
     })}

@@ -1,4 +1,4 @@
-/** Curves over the steps of a run or the layers of a model. */
+/** Curves over the steps of a run. */
 
 import { nice, ticks } from "d3-array";
 import { short } from "../format";
@@ -28,11 +28,7 @@ const MAX_DOTS = 30;
 interface CurvesOptions {
   lines: Line[];
   end: number;
-  /** The unit of the horizontal axis. */
-  unit: string;
   label: string;
-  /** The kind of the lines with a dot at each point, if there are at most `MAX_DOTS`. */
-  dotted?: string;
   /** Steps with a dotted vertical line. */
   phases?: number[];
   /** Times at the top of the chart. */
@@ -40,7 +36,7 @@ interface CurvesOptions {
 }
 
 /** Curves over steps 0 to `end`. */
-export function Curves({ lines, end, unit, label, dotted = "held-out", phases = [], times = [] }: CurvesOptions) {
+export function Curves({ lines, end, label, phases = [], times = [] }: CurvesOptions) {
   const edge = times.length ? EDGE.top + TIMES_HEIGHT : EDGE.top;
   const [low, high] = extent(lines.flatMap((line) => line.curve.values));
   const [bottom, top] = high > low ? [low, high] : high ? [Math.min(0, 2 * high), Math.max(0, 2 * high)] : [-1, 1];
@@ -59,7 +55,7 @@ export function Curves({ lines, end, unit, label, dotted = "held-out", phases = 
         {ticks(0, end || 1, 4).filter(Number.isInteger).map((tick) => (
           <text class="tick" x={x(tick)} y={HEIGHT - 5} text-anchor={tick ? (tick === end ? "end" : "middle") : "start"}>{short(tick)}</text>
         ))}
-        <text class="tick" x={EDGE.left - 6} y={HEIGHT - 5} text-anchor="end">{unit}</text>
+        <text class="tick" x={EDGE.left - 6} y={HEIGHT - 5} text-anchor="end">step</text>
         {times.map((time) => (
           <>
             <line class="grid" x1={x(time.step)} x2={x(time.step)} y1={edge - 4} y2={edge} />
@@ -71,7 +67,7 @@ export function Curves({ lines, end, unit, label, dotted = "held-out", phases = 
           <path class={`curve ${kind}`} d={linePath(curve.steps.map((step, i) => [x(step), y(curve.values[i])]))}><title>{name}</title></path>
         ))}
         {lines
-          .filter(({ kind, curve }) => kind === dotted && curve.steps.length <= MAX_DOTS)
+          .filter(({ kind, curve }) => kind === "held-out" && curve.steps.length <= MAX_DOTS)
           .flatMap(({ kind, curve }) =>
             curve.steps.map((step, i) => <circle class={`dot ${kind}`} cx={x(step)} cy={y(curve.values[i])} r={2.6} />),
           )}

@@ -257,8 +257,10 @@ class _Ablation:
         batches = [kind.batch([feature] * count) for feature in self.features]
         outputs = [kind.outputs(engine.run(batch)["logits"], batch) for batch in batches]
         example = LabeledText(self.window.text, self.window.pair)
-        found = [kind.decode(example, self.features, windows) for windows in zip(*outputs, strict=True)]
-        return [{"score": one} if isinstance(one, float) else one.probabilities for one in found]
+        answers = [kind.decode(example, self.features, windows) for windows in zip(*outputs, strict=True)]
+        return [
+            {"score": answer} if isinstance(answer, float) else answer.probabilities for answer in answers
+        ]
 
 
 def word(served: ServedModel, request: WordRequest) -> dict[str, Any]:
