@@ -46,7 +46,7 @@ from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.distributed import DistributedContext
 from cloze.training.objective import Objective, StepData
-from cloze.training.optimizer import build_optimizer, clip_gradients, set_learning_rate
+from cloze.training.optimizer import AdamW, build_optimizer, clip_gradients, set_learning_rate
 from cloze.training.precision import autocast, resolve_device, resolve_dtype, training_arithmetic
 from cloze.training.step import accumulate_gradients
 from experiments.step_cost import pretraining_step_flops
@@ -176,7 +176,7 @@ class Trainer(ABC):
     """A model with its optimizer and one step's data, of cloze or of a peer."""
 
     model: Any
-    optimizer: torch.optim.Optimizer
+    optimizer: AdamW | torch.optim.Optimizer
     dtype: torch.dtype
 
     arithmetic: ClassVar[Callable[[], AbstractContextManager[None]]] = nullcontext
@@ -230,7 +230,7 @@ class ClozeTrainer(Trainer):
 
     def backward(self) -> tuple[float, float]:
         """Compute and clip new gradients; return the loss and gradient norm."""
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         loss, _ = accumulate_gradients(self.objective, self.data, self.dtype, replicas=self.replicas)
         norm = clip_gradients(self.model.parameters(), self.max_grad_norm)
         return loss.item(), norm.item()
@@ -268,7 +268,7 @@ class _TransformersTrainer(Trainer):
     batches: Sequence[Mapping[str, Tensor]]
 
     def backward(self) -> tuple[float, float]:
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         total = torch.zeros((), device=self.device)
         for batch in self.batches:
             with autocast(self.device, self.dtype):

@@ -25,7 +25,7 @@ from cloze.models.bert import BertConfig, BertModel
 from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.predict import predict
 from cloze.tasks.task import Task
-from cloze.training.optimizer import Budget, build_optimizer, learning_rate_at, round_warmup
+from cloze.training.optimizer import AdamW, Budget, build_optimizer, learning_rate_at, round_warmup
 
 IGNORED = -100
 """transformers' label of positions without a loss."""
@@ -98,6 +98,17 @@ def build_padded_model(ours: nn.Module, task: Task) -> PaddedModel:
     return PaddedModel(theirs)
 
 
+class _TorchOptimizer(torch.optim.Optimizer):
+    """The optimizer of cloze as schedules of torch and transformers require it."""
+
+    def __init__(self, optimizer: AdamW) -> None:
+        super().__init__(optimizer.param_groups, {})
+        self._optimizer = optimizer
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        self._optimizer.step()
+
+
 def train_with_trainer(
     padded: PaddedModel, prepared: PreparedData, config: FinetuneConfig, *, directory: Path, tuned: bool
 ) -> tuple[list[dict[str, float]], list[float]]:
@@ -142,7 +153,7 @@ def train_with_trainer(
     ]
     steps = -(-len(rows) // config.batch_size) * config.epochs
     rates = round_warmup(config.optimizer, Budget(steps))
-    optimizer = build_optimizer(padded.model, rates)
+    optimizer = _TorchOptimizer(build_optimizer(padded.model, rates))
     for group in optimizer.param_groups:
         group["lr"] = rates.learning_rate
     schedule = torch.optim.lr_scheduler.LambdaLR(

@@ -87,3 +87,27 @@ def test_muon_trains_layer_matrices_and_adamw_the_rest():
 def test_muon_without_layers_is_refused():
     with pytest.raises(InputError, match=r"optimizer\.muon.*no layer"):
         build_optimizer(nn.Linear(3, 5), OptimizerConfig(muon=MuonConfig()))
+
+
+def test_a_step_with_an_infinite_gradient_changes_nothing_and_others_are_as_without_the_flag():
+    torch.manual_seed(3)
+    config = OptimizerConfig(learning_rate=0.1, muon=MuonConfig(weight_decay=0.1), bias_correction=True)
+    models = [BertModel(NANO) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    optimizers = [build_optimizer(model, config) for model in models]
+    for optimizer in optimizers:
+        set_learning_rate(optimizer, 0.05)
+    for step in range(4):
+        for ours, theirs in zip(*(model.parameters() for model in models), strict=True):
+            ours.grad = torch.randn_like(ours)
+            theirs.grad = ours.grad.clone()
+        optimizers[0].step()
+        optimizers[1].step(found_inf=torch.zeros(()))
+        if step == 2:
+            for theirs in models[1].parameters():
+                theirs.grad = torch.full_like(theirs, torch.nan if theirs.ndim > 1 else torch.inf)
+            optimizers[1].step(found_inf=torch.ones(()))
+    for ours, theirs in zip(*(model.parameters() for model in models), strict=True):
+        assert torch.equal(ours, theirs)
+        for key, value in optimizers[0].state[ours].items():
+            assert torch.equal(optimizers[1].state[theirs][key], value)

@@ -107,7 +107,8 @@ class JoinedOffsets:
         """Return the offsets of the lists from `start` to `end`, which are in one file, and the end of the last."""
         part = int(np.searchsorted(self._part_starts[1:-1], start, side="right"))
         first = start - self._part_starts[part]
-        return self._parts[part][first : first + end - start + 1] + self._shifts[part]
+        bounds: Integers = self._parts[part][first : first + end - start + 1] + self._shifts[part]
+        return bounds
 
     def __getitem__(self, numbers: Integers) -> Integers:
         """Return the offset of each of these lists, [N]; the list after the last has the end."""

@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated
 
-import torch
 from safetensors.torch import load_file
 from torch import nn
 
@@ -29,6 +28,7 @@ from cloze.model_paths import RunLink, follow_link
 from cloze.models.checkpoint import KIND, save_weights
 from cloze.progress import Progress
 from cloze.training.metrics_log import METRICS
+from cloze.training.optimizer import AdamW
 
 STATE_FILE = f"{TRAINING_FOLDER}/state.json"
 SETTINGS_FILE = f"{TRAINING_FOLDER}/{artifacts.RUN_CONFIG}"
@@ -77,7 +77,7 @@ def save_checkpoint(
     state: TrainingState,
     config: CheckpointConfig,
     model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: AdamW,
     save_model: Callable[[Path], None],
 ) -> None:
     """Write the checkpoint of `state.step` atomically, update `latest` and `best`, and delete those not kept."""
@@ -233,7 +233,7 @@ def read_state(checkpoint: Path) -> TrainingState:
     return replace(state, best_step=None, best_score=())
 
 
-def load_optimizer(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def load_optimizer(checkpoint: Path, model: nn.Module, optimizer: AdamW) -> None:
     """Load the optimizer's state of a checkpoint."""
     parameters = dict(model.named_parameters())
     for key_and_name, tensor in load_file(checkpoint / _OPTIMIZER).items():

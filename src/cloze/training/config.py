@@ -43,6 +43,8 @@ class RunSettings(Settings):
     distribution: Changeable[DistributionConfig] = field(default_factory=DistributionConfig)
     precision: Changeable[Precision] = "auto"
     device: Changeable[str] = "auto"
+    deterministic: Changeable[bool] = True
+    """Use kernels that add in the same order each time; a GPU may be faster without."""
     micro_batch_tokens: Changeable[Annotated[int, Range("[1, 10000000]")]] = 4096
     """Tokens that pass through the model at once: it determines memory, and results only by rounding and random numbers
     of dropout."""

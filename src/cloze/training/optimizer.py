@@ -81,23 +81,33 @@ class OptimizerConfig(Settings):
             raise ValueError("layer_decay and muon exclude each other")
 
 
-class AdamW(torch.optim.Optimizer):
+class AdamW:
     """Adam with decoupled weight decay; without bias correction it is Google's AdamWeightDecayOptimizer.
+
+    It is not a `torch.optim.Optimizer`, whose constructor imports torch's compiler: 1.4 s at the start of every run.
 
     Source: Loshchilov and Hutter 2019 (arXiv 1711.05101); google-research/bert optimization.py:87-171 @eedf571.
     """
 
     def __init__(self, groups: Iterable[dict[str, Any]], config: OptimizerConfig) -> None:
-        super().__init__(groups, {"lr": 0.0})
+        self.param_groups = [{"lr": 0.0, **group} for group in groups]
+        self.state = defaultdict[Tensor, dict[str, Tensor]](dict)
         self._betas, self._epsilon = (config.beta1, config.beta2), config.epsilon
         self._bias_correction = config.bias_correction
 
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
+    def zero_grad(self) -> None:
+        """Free the gradients."""
         for group in self.param_groups:
-            self._adamw_step(group)
+            for parameter in group["params"]:
+                parameter.grad = None
 
-    def _adamw_step(self, group: dict[str, Any]) -> None:
+    @torch.no_grad()
+    def step(self, found_inf: Tensor | None = None) -> None:
+        """Update the parameters, unless `found_inf` is 1 on their device; nobody waits for it."""
+        for group in self.param_groups:
+            self._adamw_step(group, found_inf)
+
+    def _adamw_step(self, group: dict[str, Any], found_inf: Tensor | None) -> None:
         parameters = [p for p in group["params"] if p.grad is not None]
         if not parameters:
             return
@@ -121,6 +131,7 @@ class AdamW(torch.optim.Optimizer):
             [],
             steps,  # the kernels count them up
             fused=True,
+            found_inf=found_inf,
             amsgrad=False,
             beta1=self._betas[0],
             beta2=self._betas[1],
@@ -154,13 +165,14 @@ class MuonAdamW(AdamW):
         self._product_dtype = resolve_dtype("auto", matrices[0].parameter.device)
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
+    def step(self, found_inf: Tensor | None = None) -> None:
         *adamw_groups, muon_group = self.param_groups
         for group in adamw_groups:
-            self._adamw_step(group)
-        self._muon_step(muon_group["lr"])
+            self._adamw_step(group, found_inf)
+        skip = torch.zeros((), device=self._matrices[0].parameter.device) if found_inf is None else found_inf
+        self._muon_step(muon_group["lr"], skip.bool())
 
-    def _muon_step(self, rate: float) -> None:
+    def _muon_step(self, rate: float, skip: Tensor) -> None:
         by_shape: dict[tuple[int, ...], list[_Pair]] = defaultdict(list)
         for parameter, num_parts in self._matrices:
             if parameter.grad is None:
@@ -168,7 +180,8 @@ class MuonAdamW(AdamW):
             state = self.state[parameter]
             if not state:
                 state["momentum"] = torch.zeros_like(parameter)
-            momentum = state["momentum"].lerp_(parameter.grad, 1 - self._momentum)
+            momentum = state["momentum"]
+            momentum.copy_(torch.where(skip, momentum, momentum.lerp(parameter.grad, 1 - self._momentum)))
             nesterov = parameter.grad.lerp(momentum, self._momentum)
             directions = nesterov.chunk(num_parts)
             for part, direction in zip(parameter.chunk(num_parts), directions, strict=True):
@@ -176,9 +189,9 @@ class MuonAdamW(AdamW):
                 wide = (part, direction) if is_wide else (part.T, direction.T)
                 by_shape[tuple(wide[0].shape)].append(wide)
         for pairs in by_shape.values():
-            self._update(pairs, rate)
+            self._update(pairs, rate, skip)
 
-    def _update(self, pairs: Sequence[_Pair], rate: float) -> None:
+    def _update(self, pairs: Sequence[_Pair], rate: float, skip: Tensor) -> None:
         """Update matrices of one shape; their temporary memory is freed before the next shape.
 
         Newton and Schulz's iteration brings the singular values of each direction to about one; the result need not
@@ -186,7 +199,8 @@ class MuonAdamW(AdamW):
 
         Source: Jordan et al. 2024, kellerjordan.github.io/posts/muon.
         """
-        directions_KMN = torch.stack([direction for _, direction in pairs])
+        directions_KMN = torch.stack([direction for _, direction in pairs]).masked_fill_(skip, 0.0)
+        decay = torch.where(skip, 1.0, 1 - rate * self._weight_decay)
         x_KMN = directions_KMN.to(self._product_dtype)
         x_KMN = x_KMN / (x_KMN.norm(dim=(1, 2), keepdim=True) + 1e-7)
         for _ in range(self._newton_schulz_steps):
@@ -194,7 +208,7 @@ class MuonAdamW(AdamW):
             polynomial_KMM = torch.baddbmm(gram_KMM, gram_KMM, gram_KMM, beta=_B, alpha=_C)
             x_KMN = torch.baddbmm(x_KMN, polynomial_KMM, x_KMN, beta=_A)
         for (part, _), step_MN in zip(pairs, x_KMN.to(directions_KMN.dtype), strict=True):
-            part.mul_(1 - rate * self._weight_decay)
+            part.mul_(decay)
             part.add_(step_MN, alpha=-rate * _RMS_OF_ADAM * max(part.shape) ** 0.5)
 
 
@@ -241,7 +255,7 @@ def _by_rate(
     return [({"relative_rate": rate}, of_rate) for rate, of_rate in groups.items()]
 
 
-def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+def set_learning_rate(optimizer: AdamW, rate: float) -> None:
     """Set the learning rate of AdamW, and that of Muon in proportion."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group.get("relative_rate", 1.0)

@@ -94,7 +94,7 @@ def plan_run(
         progress=progress,
     )
     budget, estimates, start = config.budget_seconds or math.inf, [], 0.0
-    with training_arithmetic(), memory_errors(), closing(steps):
+    with training_arithmetic(deterministic=config.deterministic), memory_errors(), closing(steps):
         for number, (name, planned, fraction) in enumerate(phases):
             progress.note(f"timing steps of {name}")
             steps.state = replace(steps.state, position=DataPosition(number), tokens=0)

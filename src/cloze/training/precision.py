@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from torch.utils import deterministic
+from torch.utils import deterministic as memory
 
 from cloze.arguments import describe
 from cloze.choices import InferencePrecision, Precision
@@ -99,7 +99,7 @@ def autocast(device: torch.device, dtype: torch.dtype) -> torch.autocast:
 
 
 @contextmanager
-def training_arithmetic() -> Iterator[None]:
+def training_arithmetic(*, deterministic: bool = True) -> Iterator[None]:
     """Make torch use kernels whose sums do not depend on the order of threads, and flush denormal numbers to zero.
 
     Gradients through hundreds of steps of a BiLSTM fall below 1e-38, where a processor takes many times as long. On a
@@ -107,12 +107,13 @@ def training_arithmetic() -> Iterator[None]:
     """
     # without it, torch warns that cuBLAS adds in any order
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    before = torch.are_deterministic_algorithms_enabled()
-    warn_before = torch.is_deterministic_algorithms_warn_only_enabled()
-    fill_before = deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
-    torch.use_deterministic_algorithms(mode=True, warn_only=True)
+    before = torch.get_deterministic_debug_mode()
+    fill_before = memory.fill_uninitialized_memory  # type: ignore[attr-defined]
+    torch.set_deterministic_debug_mode(
+        "warn" if deterministic else "default"
+    )  # the other function imports a compiler
     # Filling memory before it is written costs 5% of a step, and nothing reads it before.
-    deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    memory.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     denormal = torch.tensor(1e-40)
     flushed_before = not (denormal * 1).item()  # torch cannot say it
     torch.set_flush_denormal(True)
@@ -122,8 +123,8 @@ def training_arithmetic() -> Iterator[None]:
             yield
     finally:
         torch.set_flush_denormal(flushed_before)
-        torch.use_deterministic_algorithms(mode=before, warn_only=warn_before)
-        deterministic.fill_uninitialized_memory = fill_before  # type: ignore[attr-defined]
+        torch.set_deterministic_debug_mode(before)
+        memory.fill_uninitialized_memory = fill_before  # type: ignore[attr-defined]
 
 
 def available_memory(

@@ -166,7 +166,12 @@ class TrainingRun:
             message = f"stopped by {stop.signal_name or 'another rank'} after step {steps.state.step}"
             return Interrupted(message, remedy="The state is saved: continue with `resume`")
 
-        with training_arithmetic(), memory_errors(), _finishing(callbacks, steps), closing(steps):
+        with (
+            training_arithmetic(deterministic=self.config.deterministic),
+            memory_errors(),
+            _finishing(callbacks, steps),
+            closing(steps),
+        ):
             context.run_on_rank_zero(start)
             loop = _Loop(steps, self.budget, self.evaluation, self.config.checkpoints, stop, write_checkpoint)
             try:

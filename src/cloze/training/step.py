@@ -121,7 +121,7 @@ class OptimizerSteps:
             self._draw_ahead(next_share, data.next_position, self.micro_batch_tokens)
         while True:
             torch.manual_seed(int(mix(self._seed, self.state.step, self.context.rank)) % _NUM_SEEDS)
-            self.optimizer.zero_grad(set_to_none=True)
+            self.optimizer.zero_grad()
             self.objective.model.train()
             # several ranks stop together, between steps
             stop_in_step = stop if self.context.world_size == 1 else None
@@ -136,13 +136,16 @@ class OptimizerSteps:
                     raise
             data = self._smaller_micro_batches(data, share)
         rank_norm = clip_gradients(self.objective.model.parameters(), self._max_grad_norm)
+        if self._replicas is not None:
+            distributed.all_reduce(rank_loss)
+        learning_rate = self._learning_rate(share)
+        set_learning_rate(self.optimizer, learning_rate)
+        is_finite = rank_loss.isfinite() & rank_norm.isfinite()
+        self.optimizer.step(found_inf=(~is_finite).float())
         # the only wait for the device in a step
         *sums, last = read_sums([*batches, {"loss": (rank_loss, 1), "norm": (rank_norm, 1)}])
-        (loss,), norm = self.context.all_reduce(last["loss"][0]), last["norm"][0]
+        loss, norm = last["loss"][0], last["norm"][0]
         if math.isfinite(loss) and math.isfinite(norm):
-            learning_rate = self._learning_rate(share)
-            set_learning_rate(self.optimizer, learning_rate)
-            self.optimizer.step()
             self.num_skipped = 0
             seconds = self.progress.clock() - started
             self.measured.append(MeasuredStep(add_sums(sums), learning_rate, norm, data.num_tokens, seconds))
@@ -178,7 +181,7 @@ class OptimizerSteps:
 
     def _smaller_micro_batches(self, data: StepData[Any], share: float) -> StepData[Any]:
         """Return a step cut into more micro-batches; the run keeps their size."""
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         if self.context.device.type != "cpu":
             torch.accelerator.empty_cache()  # so that its blocks can be cut differently
         number, tokens = self.state.step + 1, self.micro_batch_tokens
