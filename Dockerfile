@@ -21,14 +21,17 @@ WORKDIR /home/cloze
 EXPOSE 8080
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
     CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8080/health', timeout=4)"]
-ENTRYPOINT ["cloze", "serve", "--host", "0.0.0.0", "--api-key-file", "/run/secrets/key"]
+# the variable has a path, not a key
+# hadolint ignore=DL3064
+ENV CLOZE_HOST=0.0.0.0 CLOZE_API_KEY_FILE=/run/secrets/key
+ENTRYPOINT ["cloze", "serve"]
 
 FROM base AS graphs
 RUN --mount=from=wheel,source=/wheel,target=/wheel \
     pip install --no-cache-dir --requirement /wheel/requirements.txt \
     && pip install --no-cache-dir --no-deps /wheel/*.whl
 USER 1000
-CMD ["--model", "/graph"]
+ENV CLOZE_MODEL=/graph
 
 FROM base AS server
 RUN --mount=from=wheel,source=/wheel,target=/wheel \
@@ -36,4 +39,3 @@ RUN --mount=from=wheel,source=/wheel,target=/wheel \
     && pip install --no-cache-dir --requirement /wheel/requirements.txt \
     && pip install --no-cache-dir --no-deps /wheel/*.whl
 USER 1000
-CMD ["--model", "cloze-mini"]

@@ -29,7 +29,8 @@ research: $(VENV)/.installed-dev  # weekly: benchmarks and experiments
 
 clients:  # the server's clients, which need an older huggingface_hub, in an environment of their own
 	$(MAKE) VENV=build/clients build/clients/.installed-clients
-	OMP_NUM_THREADS=1 build/clients/bin/python -m pytest tests/serving/test_clients.py tests/serving/test_rerankers.py
+	OMP_NUM_THREADS=1 build/clients/bin/python -m pytest tests/serving/test_clients.py tests/serving/test_rerankers.py \
+		tests/serving/test_deploy.py
 
 test-exhaustive: $(VENV)/.installed-dev
 	$(PYTEST) -m exhaustive --timeout 1800 tests research/tests

@@ -17,8 +17,8 @@ REASONS = (
     "root may .*",
     "needs CLOZE_SHARED, .*",
     # programs that `.ci/run` does not install
-    "needs (fish|zsh|wrk and hey)",
-    "could not import '(cohere|langchain_|llama_index).*",  # `make clients` installs them
+    "needs (fish|zsh|wrk and hey|systemd-analyze)",
+    "could not import '(cohere|kubernetes_validate|langchain_|llama_index).*",  # `make clients` installs them
     # combinations of parameters that mean nothing
     "two concatenated encoders .*",
     "the encoders of experiments .*",

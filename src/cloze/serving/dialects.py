@@ -161,8 +161,9 @@ class CohereAnswer(ResponseModel):
 
 def _read_cohere(served: ServedModel, request: CohereEmbedRequest) -> EmbedRequest:
     prompt = {"search_query": "query", "search_document": "document"}.get(request.input_type or "")
+    texts: list[str | list[int]] = [*request.texts]
     return EmbedRequest(
-        inputs=[*request.texts],
+        inputs=texts,
         dimensions=request.output_dimension,
         truncate=request.truncate != "NONE",
         truncation_direction="left" if request.truncate == "START" else "right",
