@@ -25,15 +25,7 @@ from cloze.serving.lessons import read_lessons
 from cloze.serving.limits import Limits
 from cloze.serving.middleware import Metrics, RequestMiddleware
 from cloze.serving.queue import DeadlineExceeded, Queue
-from cloze.serving.routes import (
-    SERVER_TAG,
-    GetRoute,
-    Route,
-    ServerState,
-    StrictRoute,
-    add_routes,
-    json_response,
-)
+from cloze.serving.routes import SERVER_TAG, GetRoute, Route, ServerState, StrictRoute, add_routes
 from cloze.serving.served_model import ABILITIES, ServedModel
 
 ROUTES: tuple[Route | GetRoute, ...] = (
@@ -135,9 +127,7 @@ async def warm_up(models: Mapping[str, ServedModel], queue: Queue) -> None:
             for served, route in product(models.values(), routes):
                 if route.ability in served.abilities and route.ability not in _NOT_WARMED:
                     with suppress(ClozeError):  # of a model of pairs, or with another mask
-                        json_response(
-                            await route.answer(served, route.request.model_validate(route.example), queue)
-                        )
+                        await route.answer(served, route.request.model_validate(route.example), queue)
 
 
 class _StaticFiles(StaticFiles):

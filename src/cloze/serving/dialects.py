@@ -130,20 +130,6 @@ class CohereEmbedRequest(ModelRequest):
     """Where tokens of longer texts are dropped; with NONE they are refused."""
 
 
-class BilledUnits(ResponseModel):
-    """Number of tokens that were read."""
-
-    input_tokens: int
-    """Tokens of the texts, [CLS] and [SEP] included."""
-
-
-class CohereMeta(ResponseModel):
-    """Measurements of a request."""
-
-    billed_units: BilledUnits
-    """The number of tokens."""
-
-
 class CohereAnswer(ResponseModel):
     """Vectors by their type."""
 
@@ -155,8 +141,8 @@ class CohereAnswer(ResponseModel):
     """A vector for each text, as numbers or as base64 of their bytes (float32, little-endian)."""
     texts: list[str]
     """The texts."""
-    meta: CohereMeta
-    """The number of tokens."""
+    meta: dict[Literal["billed_units"], dict[Literal["input_tokens"], int]]
+    """The number of tokens of the texts, [CLS] and [SEP] included."""
 
 
 def _read_cohere(served: ServedModel, request: CohereEmbedRequest) -> EmbedRequest:
@@ -312,19 +298,24 @@ def _filled_mask(tokenizer: Tokenizer, text: str, masks: Masks) -> list[Any]:
     return rows[0] if len(rows) == 1 else rows
 
 
-class TaggedEntity(ResponseModel):
-    """An entity, as Hugging Face's pipelines write it."""
+class ScoredSpan(ResponseModel):
+    """A part of a text, as Hugging Face's pipelines write it."""
 
-    entity_group: str
-    """Its type."""
     score: float
-    """Product of the probabilities of its words' tags."""
-    word: str
-    """Its text."""
+    """Its probability; of an entity the product of the probabilities of its words' tags."""
     start: int
     """Its first character."""
     end: int
     """The character after its last."""
+
+
+class TaggedEntity(ScoredSpan):
+    """An entity, as Hugging Face's pipelines write it."""
+
+    entity_group: str
+    """Its type."""
+    word: str
+    """Its text."""
 
 
 def _entities(_: ServedModel, request: TagRequest, tagged: list[list[PredictedEntity]]) -> Any:
@@ -343,17 +334,11 @@ def _entities(_: ServedModel, request: TagRequest, tagged: list[list[PredictedEn
     return _like(request.inputs, written)
 
 
-class PipelineAnswer(ResponseModel):
+class PipelineAnswer(ScoredSpan):
     """An answer, as Hugging Face's pipelines write it; empty, from 0 to 0, for "no answer"."""
 
     answer: str
     """The answer."""
-    score: float
-    """Its probability."""
-    start: int
-    """Its first character in the context."""
-    end: int
-    """The character after its last."""
 
 
 def _answers(served: ServedModel, request: AnswerRequest, predictions: list[SpanPrediction]) -> Any:
@@ -414,35 +399,18 @@ _DOCUMENTS = {"query": _QUERY, "documents": ["It stands at two metres.", "It is 
 _BORN = "Ada Lovelace was born in London."
 _ANSWER = {"inputs": {"question": "Where was she born?", "context": _BORN}}
 _BASE64 = {"input": _RIVER, "encoding_format": "base64"}
-_OPENAI, _RERANK, _COHERE = (
-    Dialect(openai_embeddings, _read_openai),
-    Dialect(rerank, _read_documents),
-    Dialect(rerank_documents, _read_documents),
-)
+_DOCUMENT = {"texts": [_RIVER], "input_type": "search_document"}
+_TEI, _OPENAI = Dialect(lambda _, __, answer: answer.vectors), Dialect(openai_embeddings, _read_openai)
+_COHERE = Dialect(cohere_embeddings, _read_cohere)
+_RERANK, _RERANK_V2 = Dialect(rerank, _read_documents), Dialect(rerank_documents, _read_documents)
 ROUTES = (
-    Route(
-        "/embed",
-        "embed",
-        embed,
-        EmbedRequest,
-        list[list[float]],
-        _EMBED,
-        Dialect(lambda _, __, embedded: embedded.vectors),
-    ),
+    Route("/embed", "embed", embed, EmbedRequest, list[list[float]], _EMBED, _TEI),
     Route("/v1/embeddings", "embed", embed, OpenAIRequest, OpenAIAnswer, _BASE64, _OPENAI),
     Route("/embeddings", "embed", embed, OpenAIRequest, OpenAIAnswer, {"input": _RIVER}, _OPENAI),
-    Route(
-        "/v2/embed",
-        "embed",
-        embed,
-        CohereEmbedRequest,
-        CohereAnswer,
-        {"texts": [_RIVER], "input_type": "search_document"},
-        Dialect(cohere_embeddings, _read_cohere),
-    ),
+    Route("/v2/embed", "embed", embed, CohereEmbedRequest, CohereAnswer, _DOCUMENT, _COHERE),
     Route("/predict", "predict", predict, PredictRequest, Labels, _FILM, Dialect(_labels)),
     Route("/rerank", "rerank", rank, RerankRequest, list[RankedText] | RankedDocuments, _TEXTS, _RERANK),
-    Route("/v2/rerank", "rerank", rank, DocumentsRequest, RankedDocuments, _DOCUMENTS, _COHERE),
+    Route("/v2/rerank", "rerank", rank, DocumentsRequest, RankedDocuments, _DOCUMENTS, _RERANK_V2),
     Route("/fill", "fill", fill, FillRequest, Fillings, _FILL, Dialect(_filled_masks, is_slow=True)),
     Route("/tag", "tag", tag, TagRequest, Entities, {"inputs": _BORN}, Dialect(_entities)),
     Route("/answer", "answer", answer, AnswerRequest, Answers, _ANSWER, Dialect(_answers)),

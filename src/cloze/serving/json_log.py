@@ -14,7 +14,8 @@ class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         row = {"time": time, "level": record.levelname, "message": record.getMessage()}
-        row |= getattr(record, "fields", {})
+        for name, value in getattr(record, "fields", {}).items():
+            row[name] = round(value, 6) if isinstance(value, float) else value
         if record.exc_info:
             row["exception"] = self.formatException(record.exc_info)
         return json.dumps(row)

@@ -6,6 +6,7 @@ import logging
 import re
 import uuid
 from collections.abc import Callable, Collection
+from dataclasses import asdict
 from importlib.metadata import version
 from time import perf_counter
 
@@ -29,15 +30,8 @@ _PUBLIC_PATHS = ("/", "/docs", "/health", "/favicon.ico")
 _PUBLIC_PREFIXES = ("/page/", "/docs/")  # static files; the pages themselves ask for the key
 _REQUEST_ID = re.compile("[!-~]{1,128}")
 _CLIENT_CLOSED = 499  # nginx's code for a client that disconnects before the response
-_LOGGED = (
-    "id",
-    "model",
-    "tokens",
-    "truncated_texts",
-    "queue_seconds",
-    "tokenization_seconds",
-    "compute_seconds",
-)
+_NOT_LOGGED = ("number", "turn_tokens")
+"""Fields of a request that only the queue needs."""
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -80,12 +74,9 @@ class Metrics:
             self._queue_seconds.labels(request.model).observe(request.queue_seconds)
             self._compute_seconds.labels(request.model).observe(request.compute_seconds)
         if REQUESTS.isEnabledFor(logging.INFO):
-            measured = {name: getattr(request, name) for name in _LOGGED}
-            asked = {"method": scope["method"], "route": route, "status": status, "seconds": seconds}
-            fields = {
-                name: round(v, 6) if isinstance(v, float) else v for name, v in (asked | measured).items()
-            }
-            REQUESTS.info("request", extra={"fields": fields})
+            row = {"method": scope["method"], "route": route, "status": status, "seconds": seconds}
+            row |= {name: value for name, value in asdict(request).items() if name not in _NOT_LOGGED}
+            REQUESTS.info("request", extra={"fields": row})
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -214,19 +205,18 @@ class RequestMiddleware:
 def _measured_headers(request: Request, seconds: float) -> dict[str, str]:
     """Return the ID of a request and, if a model answers, its measurements under text-embeddings-inference's names."""
     headers = {"x-request-id": request.id}
-    if request.model:
-        headers |= {"x-compute-tokens": str(request.tokens)}
-        times = {
-            "compute": seconds,
-            "total": seconds,
-            "tokenization": request.tokenization_seconds,
-            "queue": request.queue_seconds,
-            "inference": request.compute_seconds,
-        }
-        headers |= {f"x-{name}-time": str(round(1000 * value)) for name, value in times.items()}
     if request.truncated_texts:
         headers["x-truncated-texts"] = str(request.truncated_texts)
-    return headers
+    if not request.model:
+        return headers
+    times = [seconds, seconds, request.tokenization_seconds, request.queue_seconds, request.compute_seconds]
+    names = ["compute", "total", "tokenization", "queue", "inference"]
+    written = (str(round(1000 * value)) for value in times)
+    return (
+        headers
+        | {f"x-{n}-time": t for n, t in zip(names, written, strict=True)}
+        | {"x-compute-tokens": str(request.tokens)}
+    )
 
 
 async def _run_until_disconnect(
