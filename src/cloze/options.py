@@ -1,8 +1,9 @@
 """Keywords that several public functions have: type, help and default of each, declared once.
 
-A function has a group as `**reading: Unpack[ReadingOptions]`, or one keyword by its alias, as in
-`overwrite: Overwrite = False`. The decorator `checks_arguments` completes its signature, its docstring and the values
-in `reading`, so that `help` and the command line show each keyword.
+A function has a group as `**reading: Unpack[ReadingOptions]`, the fields of a dataclass as
+`**limits: Annotated[Any, Limits]`, or one keyword by its alias, as in `overwrite: Overwrite = False`. The decorator
+`checks_arguments` completes its signature, its docstring and the values in `reading`, so that `help` and the command
+line show each keyword.
 """
 
 from collections.abc import Mapping, Sequence

@@ -228,3 +228,11 @@ def test_coheres_client(ranker: Path) -> None:
                 theirs.rerank(model="other", **request)
         assert [entry.index for entry in found] == [entry["index"] for entry in expected[:3]]
         assert found[0].relevance_score == expected[0]["relevance_score"]
+
+
+def test_a_regression_of_single_texts_ranks_nothing(tmp_path: Path) -> None:
+    task = task_of("regression", minimum=1.0, maximum=5.0)
+    model = write_finetuned(tmp_path / "stars", task, PIECES, max_seq_length=30)
+    with client_of({"stars": model}) as client:
+        assert {"predict", "rerank"} & {*client.get("/info").json()["models"][0]["abilities"]} == {"predict"}
+        assert "Serve a ranker: cloze finetune ranking" in client.refusal("/rerank", query="a", texts=["b"])

@@ -231,6 +231,15 @@ def _finetuned_for(*kinds: type, remedy: str) -> Ability:
     return Ability(lambda served: served.task is not None and isinstance(served.task.answer, kinds), remedy)
 
 
+def _ranks_pairs(served: ServedModel) -> bool:
+    head = served.predictor
+    return (
+        head is not None
+        and isinstance(head.task.answer, Relevance | Number)
+        and head.reads_pairs is not False
+    )
+
+
 def _has_layers(served: ServedModel) -> bool:
     # a graph has no modules, a pair of encoders no layers of its own
     return not served.model.is_graph and hasattr(served.encoder, "layers")
@@ -266,7 +275,7 @@ ABILITIES: Mapping[str, Ability] = MappingProxyType(
             "Serve a pre-trained model, with its next-sentence head",
         ),
         "predict": _finetuned_for(OneLabel, LabelSet, Number, Relevance, remedy=_CLASSIFIER),
-        "rerank": _finetuned_for(Relevance, Number, remedy="Serve a ranker: cloze finetune ranking"),
+        "rerank": Ability(_ranks_pairs, "Serve a ranker: cloze finetune ranking"),
         "tag": _finetuned_for(Tags, remedy="Serve a tagger: cloze finetune tagging"),
         "answer": _finetuned_for(
             Span, remedy="Serve a model that answers questions: cloze finetune squad_v2"
