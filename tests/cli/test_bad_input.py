@@ -154,6 +154,7 @@ def test_arguments_may_hold_lone_surrogates(cloze: Cloze, error_line: ErrorLine)
     assert "no such file, directory or bundled model" in error_line("info", "caf\udce9")
 
 
+@pytest.mark.usefixtures("samples")  # made before the patch
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_a_loss_that_stays_infinite_ends_the_run_and_keeps_checkpoints(
     optimizer: str, tmp_path: Path, cloze: Cloze, error_line: ErrorLine, monkeypatch: pytest.MonkeyPatch
@@ -168,7 +169,7 @@ def test_a_loss_that_stays_infinite_ends_the_run_and_keeps_checkpoints(
         more = more.replace("--steps 20", "--steps 20 --set optimizer.muon.learning_rate=1e-3")
     line = error_line(more + "--data {data}", code=1)
     assert f"{tmp_path}/out: loss nan" in line
-    assert "at step 7 (phase 1, epoch 0, instances from" in line
+    assert "at step 7 (phase 1, epoch 0, block 0, instances from" in line
     assert "3 times in a row" in line
     remedy = f"--resume {' '.join(f'--set {name}=RATE' for name in rates)}"
     assert f"Continue with a lower rate: {remedy}; step" in line
@@ -197,6 +198,7 @@ OUT_OF_MEMORY_ERRORS = (
 )
 
 
+@pytest.mark.usefixtures("samples")  # made before the patch
 @pytest.mark.parametrize("oom_error", OUT_OF_MEMORY_ERRORS, ids=lambda error: type(error).__name__)
 def test_out_of_memory_gives_one_line(
     oom_error: Exception, error_line: ErrorLine, monkeypatch: pytest.MonkeyPatch
