@@ -19,9 +19,10 @@ from cloze.finetuning.data import divide
 from cloze.finetuning.finetune import expand_grid
 from cloze.finetuning.objective import FinetuningObjective
 from cloze.inference.predictor import Predictor
+from cloze.progress import SILENT
 from cloze.tasks.texts import LabeledText
 from cloze.training.interrupts import Interrupted
-from family_cases import REVIEWS
+from family_cases import CASES, FAMILIES, REVIEWS
 from helpers import task_of
 from runs import finetune, resume_finetuning
 
@@ -151,3 +152,20 @@ def test_the_shell_names_the_file_and_refuses_what_contradicts(reviews, nano_che
     printed = capsys.readouterr().out
     assert "runs: 2" in printed
     assert f"on 70 examples: 2 folds of {reviews}" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_kind_of_task_has_its_answers_in_one_file(config, tmp_path, name):
+    case, path = CASES[name], tmp_path / CASES[name].file
+    path.write_text(case.content)
+    task = task_of(name, **case.settings)
+    config = replace(config, train=str(path), folds=2, epochs=1, max_seq_length=32, batch_size=2)
+    report = finetuning.finetune(task, config, tmp_path / "run")
+    examples = list(task.examples(path))
+    assert len(_rows(tmp_path / "run/out-of-fold.csv")) == report["examples"] == len(examples)
+    assert (report["suspects"] == []) or name == "classification"
+    with pytest.raises(InputError, match="fewer than 9 folds"):
+        finetuning.validate(task, replace(config, folds=9), progress=SILENT)
+    plan = finetuning.plan_finetuning(task, config)
+    assert plan.runs == 2
