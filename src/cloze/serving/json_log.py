@@ -5,6 +5,7 @@ import logging
 import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 REQUESTS = logging.getLogger("cloze.requests")
 """Logs a line for each request, if it is enabled for the level INFO."""
@@ -13,7 +14,7 @@ REQUESTS = logging.getLogger("cloze.requests")
 class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        row = {"time": time, "level": record.levelname, "message": record.getMessage()}
+        row: dict[str, Any] = {"time": time, "level": record.levelname, "message": record.getMessage()}
         for name, value in getattr(record, "fields", {}).items():
             row[name] = round(value, 6) if isinstance(value, float) else value
         if record.exc_info:
