@@ -91,16 +91,16 @@ def main() -> int:
     parser.add_argument("--max-seq-length", type=int, default=128)
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--seconds", type=float, default=5.0, help="of a variant in a round")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     default = Pretrain(
-        model=given.model,
-        batch=given.batch,
-        max_seq_length=given.max_seq_length,
-        device=given.device,
+        model=arguments.model,
+        batch=arguments.batch,
+        max_seq_length=arguments.max_seq_length,
+        device=arguments.device,
         dtype="auto",
         micro_batch_tokens=65_536,
     )
-    end, number = time.perf_counter() + 60 * given.minutes, 0
+    end, number = time.perf_counter() + 60 * arguments.minutes, 0
     while True:
         number += 1
         for name, change in CHANGES.items():
@@ -108,7 +108,7 @@ def main() -> int:
                 return 0
             switches = {key: change[key] for key in change if key in ("deterministic", "waits", "pads")}
             settings = {key: change[key] for key in change if key not in switches}
-            row = measure(replace(default, **settings), given.seconds, **switches)
+            row = measure(replace(default, **settings), arguments.seconds, **switches)
             print(json.dumps({"round": number, "change": name, **row}), flush=True)
 
 
