@@ -58,8 +58,13 @@ PAGES = {
     "docs/start.md": Page(
         inputs="examples demo-run novel.txt=text.txt",
         replaced={
-            'data="novel-data", budget="10m", progress=True': (
-                'data="novel-data", steps=2, device="cpu", settings={"phases": [{"max_seq_length": 32, "fraction": 1, '
+            **{
+                f'output="{name}"': f'output="python-{name}"'
+                for name in ("authors", "attention.html", "graph")
+            },
+            **{f'output="{name}"': f'output="python-{name}"' for name in ("vocab", "novels", "encoder")},
+            'data="novels", budget="10m", progress=True': (
+                'data="novels", steps=2, device="cpu", settings={"phases": [{"max_seq_length": 32, "fraction": 1, '
                 '"batch_size": 4}], "evaluation": {"times": 1, "max_instances": 8}}'
             ),
             "'examples/novels/*.xz'": "novel.txt",
