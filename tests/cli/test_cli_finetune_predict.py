@@ -186,7 +186,8 @@ def test_an_unknown_ending_is_refused_with_those_that_are_known(
     films: Path, tmp_path: Path, error_line: ErrorLine
 ) -> None:
     what = (
-        "x.json: the ending '.json' names no format. End the name in .csv, .tsv, .jsonl, .ndjson, .parquet."
+        "x.json: the ending '.json' names no format. "
+        "End the name in .csv, .tsv, .jsonl, .ndjson, .parquet, .xlsx."
     )
     assert what in error_line(f"predict -m {films}/run {films}/new.csv -o {tmp_path}/x.json")
 

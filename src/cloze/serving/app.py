@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,7 @@ def create_app(
 
 async def warm_up(models: Mapping[str, ServedModel], queue: Queue) -> None:
     """Have each model answer the examples of the routes once: the first time takes up to ten times as long."""
+    import_module("pyarrow")  # which tokenizing needs for more than 500 characters
     routes = [route for route in ROUTES if isinstance(route, Route) and route.example is not None]
     with suppress(DeadlineExceeded):
         async with queue.admit():
