@@ -1,6 +1,18 @@
-/** Examples for classifiers: those that fit the labels of a model. */
+/** Labels of classifiers: their scores, and examples that fit them. */
 
 import type { Model } from "./parts/models";
+
+export interface LabelScore {
+  label: string;
+  score: number;
+  /** Of a multi-label model, which predicts the labels above their thresholds. */
+  threshold?: number;
+}
+
+/** The predicted label, or those of a multi-label model; scores are in descending order. */
+export function predictedOf(scores: LabelScore[]): LabelScore[] {
+  return scores[0].threshold === undefined ? scores.slice(0, 1) : scores.filter(({ score, threshold }) => score > threshold!);
+}
 
 /** A name, a text, and the second text of a pair. */
 export type LabeledExample = readonly [string, string, string?];

@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useContext, useId } from "preact/hooks";
 import { useKept } from "../address";
 import { fixed, percent } from "../format";
+import { type LabelScore, predictedOf } from "../labels";
 import { Answer, type Asked, useAnswer } from "./answer";
 import { Attribution, type Explanation, largestContribution } from "./attribution";
 import { Bars } from "./charts";
@@ -12,18 +13,6 @@ import { type Model, Models, useModel } from "./models";
 import { RecordedAnswers } from "./recorded";
 
 const MAX_BARS = 8;
-
-export interface LabelScore {
-  label: string;
-  score: number;
-  /** Of a multi-label model, which predicts the labels above their thresholds. */
-  threshold?: number;
-}
-
-/** The predicted label, or those of a multi-label model; scores are in descending order. */
-export function predictedOf(scores: LabelScore[]): LabelScore[] {
-  return scores[0].threshold === undefined ? scores.slice(0, 1) : scores.filter(({ score, threshold }) => score > threshold!);
-}
 
 /** The prediction as text: labels with their probabilities, or the number of a regression. */
 function textOf(scores: LabelScore[]): string {

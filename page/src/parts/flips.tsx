@@ -3,8 +3,8 @@
 import { useContext } from "preact/hooks";
 import { useKept } from "../address";
 import { fixed, percent } from "../format";
+import { type LabelScore, predictedOf } from "../labels";
 import { Answer, useAnswer } from "./answer";
-import { type LabelScore, predictedOf } from "./explained";
 import { Switch } from "./forms";
 import { type Candidate, Models } from "./models";
 import { Command } from "./share";

@@ -1,10 +1,11 @@
 /** Predict: the probability of every label of a text. */
 
 import { fixed, part, percent } from "../format";
+import { type LabelScore, predictedOf } from "../labels";
 import { Answer, useAnswer } from "../parts/answer";
 import { Truncated, Unread } from "../parts/attribution";
 import { useClassified } from "../parts/classified";
-import { LabelBars, type LabelScore, predictedOf } from "../parts/explained";
+import { LabelBars } from "../parts/explained";
 import { Section, type View } from "../parts/section";
 
 export const predictView: View = {
