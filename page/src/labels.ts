@@ -9,7 +9,7 @@ export interface LabelScore {
   threshold?: number;
 }
 
-/** The predicted label, or those of a multi-label model; scores are in descending order. */
+/** The predicted labels, several only of a multi-label model; scores are in descending order. */
 export function predictedOf(scores: LabelScore[]): LabelScore[] {
   return scores[0].threshold === undefined ? scores.slice(0, 1) : scores.filter(({ score, threshold }) => score > threshold!);
 }

@@ -42,7 +42,7 @@ export interface Measure {
   isDistance?: boolean;
 }
 
-/** A head of the model: the one that the step names, or the nearest. */
+/** The head that the step names; in a smaller model the last layer or head. */
 export function headOf({ state }: Step, { layers, heads }: { layers: number; heads: number }): [number, number] {
   return [Math.min(Number(state.layer ?? 1), layers), Math.min(Number(state.head ?? 1), heads)];
 }
@@ -52,7 +52,7 @@ const lines = (text: string) => text.split("\n").filter((line) => line.trim());
 const whole = ({ state }: Step) => ({ text: state.text, pair: null, start: null });
 const loss = (share: number) => fixed(-Math.log(share), 2);
 
-/** Tokens with numbers for those that repeat. */
+/** Tokens, numbered where they repeat. */
 function named(tokens: string[]): string[] {
   return tokens.map((token, i) => {
     const before = tokens.slice(0, i).filter((other) => other === token).length;

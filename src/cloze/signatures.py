@@ -56,10 +56,10 @@ def complete_signature(function: Callable[..., Any]) -> tuple[inspect.Signature,
     for parameter in signature.parameters.values():
         hints = {parameter.name: parameter.annotation}
         is_group = parameter.kind is inspect.Parameter.VAR_KEYWORD
-        if is_group and is_dataclass(get_args(parameter.annotation)[-1]):
+        group: Any = get_args(parameter.annotation)[-1] if is_group else None
+        if isinstance(group, type) and is_dataclass(group):
             from docstring_parser import parse_from_object  # the import of cloze does not need it
 
-            group = get_args(parameter.annotation)[-1]
             kinds = get_type_hints(group)
             of_fields = inspect.signature(group).parameters.values()
             parameters += [field.replace(annotation=kinds[field.name]) for field in of_fields]
@@ -67,7 +67,7 @@ def complete_signature(function: Callable[..., Any]) -> tuple[inspect.Signature,
             texts |= {field.arg_name: " ".join((field.description or "").split()) for field in documented}
             continue
         if is_group:
-            hints = get_args(parameter.annotation)[0].__annotations__
+            hints = group.__annotations__
         for name, hint in hints.items():
             kind, *_, option = get_args(hint) if get_origin(hint) is Annotated else (hint, None)
             kind = kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind

@@ -235,7 +235,7 @@ function Reveal({ step, rows, guess, count }: { step: Step; rows: Row[]; guess: 
   );
 }
 
-/** The first rows, and those that are marked. */
+/** The first rows, and the marked rows. */
 function Ranking({ measure, rows, marked }: { measure: Measure; rows: Row[]; marked: unknown[] }) {
   const largest = rows[0]?.value ?? 0;
   return (

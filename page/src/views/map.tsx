@@ -186,7 +186,7 @@ function Tokens({ found: { tokens, token_type_ids, unknown, layers, movements, l
 /** The largest change of the answer without a head, which has the full color. */
 const largestChange = ({ after, before }: Effect) => largestOf(after.map((value) => value - before));
 
-/** The heads of each layer; `off` are those that are switched off together, null if a click opens a head. */
+/** The heads of each layer. `off`: heads that are switched off together, or null if a click opens a head. */
 function HeadEffects({ layers, heads, effect, off, setOff, isOpen }: { layers: number; heads: number; effect?: Effect; off: [number, number][] | null; setOff: Kept[1]; isOpen: boolean }) {
   const open = useOpen();
   const largest = effect ? largestChange(effect) : 1;

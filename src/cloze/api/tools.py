@@ -109,15 +109,14 @@ def serve(
             NAME=MODEL; may be repeated, the first is the default.
         host: address to listen on; 0.0.0.0 accepts connections from other machines, and requires a key or `open`.
         port: port; 0 selects a free one.
-        api_key_file: file with keys, one a line, of which requests must send one, as Authorization: Bearer KEY; read
+        api_key_file: file with a key in each line; requests must send one, as Authorization: Bearer KEY. It is read
             again when it changes.
         open: answer requests from other machines without a key.
-        allowed_host: name in the Host header of requests, as behind a proxy, which is accepted beside those of this
-            machine; may be repeated.
-        cors: origin of other web pages that may send requests, as in https://example.org; may be repeated.
+        allowed_host: accepted Host header, as behind a proxy, beside the names of this machine; may be repeated.
+        cors: web origin whose pages may send requests, as in https://example.org; may be repeated.
         evaluation: file that cloze evaluate wrote with -o or --errors, which the page shows in its view Errors: .jsonl,
             .csv or .tsv.
-        lesson: file of a lesson, which the page has after its own; may be repeated.
+        lesson: file of a lesson, shown after the bundled lessons; may be repeated.
         log: json writes a line for each request, and all messages as JSON.
         threads: number of threads that compute (default: OMP_NUM_THREADS, else the cores, or fewer by a CPU quota).
     """

@@ -89,7 +89,7 @@ def to_offsets(lengths: npt.ArrayLike) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class JoinedOffsets:
-    """The offsets of lists that are end to end in several files, which stay memory-mapped: all ranks share them."""
+    """The offsets of consecutive lists in several memory-mapped files, which all ranks share."""
 
     _parts: Sequence[Offsets]
     _part_starts: Integers

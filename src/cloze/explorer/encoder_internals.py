@@ -209,8 +209,9 @@ Head: TypeAlias = tuple[int, int]
 def heads_off(encoder: Encoder, *heads: Collection[Head]) -> Iterator[None]:
     """Within the context, make the outputs of attention heads 0, before the dense layer on all of them.
 
-    This holds for every head of a task on this encoder, as in `with heads_off(fill_mask.encoder, [(1, 2)])`. Of several
-    collections, each is for its part of a packed batch, as in copies of a text, of which each lacks other heads.
+    This holds for every head of a task on this encoder, as in `with heads_off(fill_mask.encoder, [(1, 2)])`. With
+    several collections, a packed batch has as many parts of equal length, such as copies of a text, and each part has
+    its own heads off.
 
     Source:
         Michel, Levy and Neubig 2019, "Are Sixteen Heads Really Better than One?", 2.3; `head_mask` of transformers 4.

@@ -128,7 +128,7 @@ class FinetuneConfig(RunSettings):
     folds: Annotated[int, Range("[1, 1000]")] = 1
     """Number of parts of the training data, each scored by a run that learns from the others; 1 holds out a share."""
     fold: Positive[int | None] = None
-    """The part that this run scores, counted from 1; the runs of a cross-validation have one each."""
+    """The part that this run scores, counted from 1; a cross-validation sets it for each of its runs."""
     grid: GridConfig = GridConfig()
     """Values to try, each combination with every seed."""
     distillation: DistillationConfig = field(default_factory=DistillationConfig)

@@ -49,7 +49,7 @@ class LabeledData:
     """Examples that a teacher alone labels."""
     unlabeled_features: Features
     findings: list[Finding]
-    """What is told of the data before training."""
+    """Findings to print before training."""
     folds: Sequence[int] = ()
     """The fold of each training example, counted from 1, in a cross-validation, whose dev examples are the same."""
 
@@ -102,7 +102,7 @@ def load_data(
         task, train_source, dev_source, dev_fraction=config.dev_fraction, holds_out=config.folds == 1
     )
     folds = [] if config.folds == 1 else divide(task, train, config.folds, where=train_source)
-    train = _sample_as_set(train, config, where=train_source)
+    train = _sample_by_config(train, config, where=train_source)
     if counts := count_classes(task, train):
         progress.note(describe_classes(counts))
         if (num_scored := len(dev) or len(train)) < MIN_DEV_EXAMPLES:
@@ -157,9 +157,9 @@ def read_examples(
     dev_fraction: float = DEV_FRACTION,
     holds_out: bool = True,
 ) -> tuple[Task, list[Any], list[Any], list[Finding]]:
-    """Return the task fitted to the training data, the training examples, the dev examples, and what is found in them.
+    """Return the task fitted to the training data, the training examples, the dev examples, and the findings in them.
 
-    Without dev data a share of the training data is held out, unless none is to be.
+    Without dev data a share of the training data is held out, if `holds_out`.
     """
     train = list(task.examples(train_file))
     unfitted, task = task, task.fit(train)
@@ -213,7 +213,7 @@ def divide(task: Task, examples: Sequence[Any], count: int, *, where: Data) -> l
 
 
 def _group(task: Task, examples: Sequence[Any]) -> tuple[list[Hashable], dict[Hashable, frozenset[str]]]:
-    """Return the text, document or query of each example, which stay together, and the labels of each of these."""
+    """Return the group of each example, its text, document or query, and the labels of each group."""
     keys = [task.reader.group(example) for example in examples]
     groups = [number if key is None else key for number, key in enumerate(keys)]
     classes: dict[Hashable, frozenset[str]] = {}
@@ -238,7 +238,7 @@ def choose_held_out(strata: Sequence[Hashable], fraction: float, *, seed: int) -
     return {eligible[int((k + 0.5) * len(eligible) / size)] for k in range(size)}  # evenly over the strata
 
 
-def _sample_as_set(train: list[Any], config: FinetuneConfig, *, where: Data) -> list[Any]:
+def _sample_by_config(train: list[Any], config: FinetuneConfig, *, where: Data) -> list[Any]:
     """Return the training examples that the settings ask for."""
     if config.train_examples is not None:
         if config.train_examples > len(train):

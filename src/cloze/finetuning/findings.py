@@ -1,4 +1,4 @@
-"""What is told of labeled data that are not refused: copies, contradictions, leaks, labels that cannot be learned."""
+"""Findings in labeled data that are valid: copies, contradictions, leaks, labels that cannot be learned."""
 
 import warnings
 from collections import Counter
@@ -21,21 +21,21 @@ _SHOWN_FINDINGS, _SHOWN_ROWS, _MAX_RARE = 5, 2, 20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A remark on labeled data."""
+    """A finding in labeled data."""
 
     kind: str
     count: int
     """Number of rows, texts or labels."""
     rows: tuple[tuple[str, ...], ...]
-    """The places of the rows, "file:line", those of one text together; empty if it is about all rows."""
+    """The places of the rows, "file:line", grouped by text; empty if the finding is about all rows."""
     what: str
     remedy: str = ""
     is_warned: bool = False
-    """Whether Python warns of it, too."""
+    """Whether it is a `DataWarning`, too."""
 
     @property
     def sentence(self) -> str:
-        """The remark with the places of two rows or texts."""
+        """The finding with the places of two rows or texts."""
         shown = [" and ".join(places[:_SHOWN_ROWS]) for places in self.rows[:_SHOWN_ROWS]]
         rows = f" ({'; '.join(shown)})" if shown else ""
         return f"{self.what}{'. ' if self.remedy else ''}{self.remedy}{rows}"
@@ -46,7 +46,7 @@ class Finding:
 
 
 def tell(findings: Iterable[Finding], progress: Progress, *, most: int | None = _SHOWN_FINDINGS) -> None:
-    """Print findings, in at most so many lines, those first that Python warns of."""
+    """Print findings, warnings first, in at most `most` lines."""
     ordered = sorted(findings, key=lambda finding: not finding.is_warned)
     shown = ordered if most is None or len(ordered) <= most else ordered[: most - 1]
     for finding in shown:
@@ -61,12 +61,12 @@ def tell(findings: Iterable[Finding], progress: Progress, *, most: int | None = 
 def find_in_examples(
     task: Task, fitted: Task, train: Sequence[Any], dev: Sequence[Any], *, is_held_out: bool
 ) -> list[Finding]:
-    """Return what is found in the training examples and those to score on.
+    """Return the findings in the training and dev examples.
 
     Args:
         task: with the settings that were given.
         fitted: fitted to the training data.
-        is_held_out: whether the examples to score on were part of the training data.
+        is_held_out: whether the dev examples were part of the training data.
     """
     learned = [*train, *dev] if is_held_out else train
     findings = [*find_in_labels(task, fitted, learned), *_unlearned_labels(fitted, train, dev)]
@@ -107,7 +107,7 @@ def find_in_labels(task: Task, fitted: Task, examples: Sequence[Any]) -> Iterato
 
 
 def _unlearned_labels(task: Task, train: Sequence[Any], dev: Sequence[Any]) -> Iterator[Finding]:
-    """Yield the labels of examples to score on that no training example has."""
+    """Yield the labels of dev examples that no training example has."""
     trained = count_classes(task, train)
     counts = {name: count for name, count in count_classes(task, dev).items() if count and not trained[name]}
     if counts:
@@ -119,7 +119,7 @@ def _unlearned_labels(task: Task, train: Sequence[Any], dev: Sequence[Any]) -> I
 
 
 def _repeated_texts(task: Task, parts: Sequence[Sequence[Any]]) -> Iterator[Finding]:
-    """Yield what is found of texts that occur several times; of two parts the second one is scored on."""
+    """Yield leaks, contradictions and copies; the second of two parts is the dev examples."""
     same: list[dict[Hashable, list[Any]]] = [{} for _ in parts]
     for of_part, examples in zip(same, parts, strict=True):
         for example in examples:

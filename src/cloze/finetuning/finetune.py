@@ -156,7 +156,7 @@ def plan_finetuning(task: Task, config: FinetuneConfig, *, progress: Progress = 
 
 
 def expand_grid(config: FinetuneConfig) -> list[tuple[str, FinetuneConfig]]:
-    """Return the settings of all runs, each with the name of its point of the grid, which has runs by seed and fold."""
+    """Return the settings of all runs, each with the name of its grid point, which has a run per seed and fold."""
     grid = config.grid
     axes: dict[str, tuple[Any, Any]] = {
         "batch": (grid.batch_sizes, config.batch_size),

@@ -71,7 +71,7 @@ def create_app(
     Args:
         models: by the names that requests use, the default first.
         threads: of torch, in the thread that computes.
-        api_keys: returns the keys of which requests must send one; None admits everybody.
+        api_keys: returns the accepted keys; None accepts every request.
         hosts: accepted values of the Host header; None accepts any.
         cors: origins of other web pages that may send requests; * is every one.
         evaluation: file of `cloze evaluate` that the page opens.

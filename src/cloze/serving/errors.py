@@ -75,9 +75,6 @@ _ERRORS: dict[int, tuple[ErrorType, str]] = {
 }
 """Documented status codes, with their types and descriptions."""
 
-COMPUTATION_ERRORS = tuple(status for status in _ERRORS if status != 404)
-"""Status codes of the routes that a model answers; under /v1 also 404, for an unknown model."""
-
 _OPENAI_TYPES = {401: "authentication_error", 424: "server_error", 429: "rate_limit_error"}
 _FIRST_SERVER_ERROR = 500
 
@@ -89,11 +86,14 @@ class Refused(Exception):  # noqa: N818 (nothing is wrong but the request)
         self.response = response
 
 
+def computation_errors(path: str) -> Sequence[int]:
+    """Return the status codes of a path that a model answers; under /v1 an unknown model is 404."""
+    return [status for status in _ERRORS if status != 404 or path.startswith(OPENAI_PREFIX)]
+
+
 def documented_errors(path: str, statuses: Iterable[int]) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI descriptions of the error responses of a path."""
     body = OpenAIErrorBody if path.startswith(OPENAI_PREFIX) else ErrorBody
-    if body is OpenAIErrorBody and statuses is COMPUTATION_ERRORS:
-        statuses = (*statuses, 404)
     return {status: {"model": body, "description": _ERRORS[status][1]} for status in statuses}
 
 

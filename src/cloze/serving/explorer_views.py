@@ -155,8 +155,8 @@ async def model_map(served: ServedModel, request: TextRequest, queue: Queue) -> 
 async def ablation(served: ServedModel, request: AblationRequest, queue: Queue) -> dict[str, Any]:
     """Return the answers of a model with `all` attention heads, and those `without` some, or without each alone.
 
-    An answer has the candidates for each masked token, the probability of the token that is `first` there with all
-    heads, the probability that the pair follows, and that of each label, each None where no head answers.
+    An answer has the candidates for each masked token, the probability of the candidate that is `first` with all
+    heads, the probability that the pair follows, and the probability of each label; None without such a head.
     """
     tokens = estimate_tokens(request.text, request.pair)
     ablated = await queue.run(lambda: _Ablation.of(served, request), tokens=tokens, thread="texts")
@@ -214,7 +214,7 @@ class _Ablation:
         return self.served.next_sentence is not None and self.window.pair is not None
 
     def answers(self, off: list[Any]) -> list[dict[str, Any]]:
-        """Return the answers without each of some collections of heads, computed as copies of the text in batches."""
+        """Return the answer without each collection of heads, from copies of the text in batches."""
         longest = max([len(self.ids), *(feature.num_tokens for feature in self.features)])
         size = max(1, self.served.engine.batch_tokens // longest - 1)
         batches = (off[start : start + size] for start in range(0, len(off), size))
@@ -235,7 +235,7 @@ class _Ablation:
         return collate([ids] * count, [self.window.encoding.token_type_ids] * count)
 
     def _fill(self, count: int) -> tuple[list[Any], list[Any]]:
-        """Return the candidates for each masked token of each copy, and the probability of the first copy's first."""
+        """Return, for each copy, the candidates for each masked token and the probability of the first copy's best."""
         size, tokenizer = len(self.masked), self.served.tokenizer
         places_P = np.add.outer(len(self.ids) * np.arange(count), self.masked).ravel()
         batch = MaskedBatch.extend(self._collate(self.ids, count), masked_lm_positions=places_P)

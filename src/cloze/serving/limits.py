@@ -42,13 +42,13 @@ class Limits(Settings):
     batch_tokens: Positive[int] = 4096
     """Maximum number of tokens, estimated, that pass through the model together."""
     turn_tokens: Positive[int] | None = None
-    """Maximum number of these for a turn of a request, while there are others (default: 512 a thread on CPUs)."""
+    """Maximum number of tokens in a turn of one request while others wait (default: 512 a thread on CPUs)."""
     response_seconds: Seconds = 60.0
     """Maximum time for a client to read a response."""
     response_bytes: Positive[int] = 256_000_000
-    """Maximum size of all responses that are not read yet; above it, the one that has waited longest is dropped."""
+    """Maximum size of all unread responses; above it, the oldest is dropped."""
     keep_alive: Positive[int] = 75
-    """Seconds for which a connection stays open between requests; more than a proxy in front waits."""
+    """Seconds for which a connection stays open between requests; set it above the timeout of a proxy in front."""
     shutdown_delay: Annotated[float, Range("[0, inf)")] = 0.0
     """Seconds after SIGTERM in which requests are still answered, while /health is 503."""
     drain_seconds: Positive[int] = 10

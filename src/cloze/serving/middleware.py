@@ -207,16 +207,17 @@ def _measured_headers(request: Request, seconds: float) -> dict[str, str]:
     headers = {"x-request-id": request.id}
     if request.truncated_texts:
         headers["x-truncated-texts"] = str(request.truncated_texts)
-    if not request.model:
-        return headers
-    times = [seconds, seconds, request.tokenization_seconds, request.queue_seconds, request.compute_seconds]
-    names = ["compute", "total", "tokenization", "queue", "inference"]
-    written = (str(round(1000 * value)) for value in times)
-    return (
-        headers
-        | {f"x-{n}-time": t for n, t in zip(names, written, strict=True)}
-        | {"x-compute-tokens": str(request.tokens)}
-    )
+    if request.model:
+        times = {
+            "compute": seconds,
+            "total": seconds,
+            "tokenization": request.tokenization_seconds,
+            "queue": request.queue_seconds,
+            "inference": request.compute_seconds,
+        }
+        headers |= {f"x-{name}-time": str(round(1000 * value)) for name, value in times.items()}
+        headers["x-compute-tokens"] = str(request.tokens)
+    return headers
 
 
 async def _run_until_disconnect(

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from cloze.serving.errors import COMPUTATION_ERRORS, documented_errors
+from cloze.serving.errors import computation_errors, documented_errors
 from cloze.serving.middleware import Metrics
 from cloze.serving.queue import Queue, current_request
 from cloze.serving.schema import ModelRequest, batch_texts
@@ -123,7 +123,7 @@ def add_routes(app: FastAPI, routes: Sequence[Route | GetRoute], server: ServerS
             "include_in_schema": route.response is not None,
         }
         if isinstance(route, Route):
-            endpoint, method, errors = _endpoint(route, server), "POST", COMPUTATION_ERRORS
+            endpoint, method, errors = _endpoint(route, server), "POST", computation_errors(route.path)
             documented["tags"] = [route.ability]
             body = {"content": {"application/json": {"example": route.example}}}
             documented["openapi_extra"] = None if route.example is None else {"requestBody": body}

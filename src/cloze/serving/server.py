@@ -104,7 +104,7 @@ def run(app: FastAPI, listening: socket.socket, limits: Limits, *, tell: Callabl
 
 
 class _Server(uvicorn.Server):
-    """A server that is asked to stop answers for a delay, and then refuses new requests."""
+    """A server that answers for a delay after a signal to stop, and then refuses new requests."""
 
     def __init__(self, config: uvicorn.Config, queue: Queue) -> None:
         super().__init__(config)
@@ -182,7 +182,7 @@ class KeyFile:
         self._state, self._keys = self._stat(), _read_keys(file)
 
     def __call__(self) -> frozenset[str]:
-        """Return the keys; while the file cannot be read, those of before."""
+        """Return the keys; an invalid file changes nothing."""
         if (state := self._stat()) != self._state:
             self._state = state
             try:

@@ -130,7 +130,7 @@ def select_split(data: Any, name: str, split: Split) -> Any:
 
 
 def select_splits(train: Any, dev: Any) -> tuple[Any, Any]:
-    """Return training and dev data; splits in memory may be both, as a directory of them is."""
+    """Return training and dev data; a `DatasetDict` in memory may hold both, as a directory does."""
     if dev is None and are_splits(train) and not train.keys().isdisjoint(_SPLITS["dev"]):
         dev = train
     return select_split(train, "train", "train"), select_split(dev, "dev", "dev")

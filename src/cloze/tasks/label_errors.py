@@ -19,7 +19,7 @@ class LabelError(NamedTuple):
     label: int
     """The class that it probably has."""
     margin: float
-    """Probability of its own class minus the largest one of the others."""
+    """Probability of its label minus the largest probability of another class."""
 
 
 def find_label_errors(
@@ -27,8 +27,8 @@ def find_label_errors(
 ) -> list[LabelError]:
     """Return the rows whose label is probably wrong by confident learning, the surest first.
 
-    A row counts as a class if its probability is at least the mean one of the rows with this label; of several such
-    classes as the most probable. It is suspected if that is not its label, which is not its most probable class either.
+    A class is likely for a row if its probability is at least its mean among the rows with this label. A row is
+    suspected if its most probable likely class is not its label, and its label is not its most probable class.
 
     Shapes: `probabilities` [N, C], `labels` [N].
 

@@ -105,7 +105,7 @@ class RowReader(ABC, Generic[ExampleT]):
         return None
 
     def key(self, example: ExampleT) -> Hashable:
-        """Return all that the model reads of an example, which copies share; None if nothing tells them."""
+        """Return everything that the model reads of an example, equal for copies; None if copies are unknown."""
         return self.group(example)
 
     def read(

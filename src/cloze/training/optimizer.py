@@ -103,7 +103,7 @@ class AdamW:
 
     @torch.no_grad()
     def step(self, found_inf: Tensor | None = None) -> None:
-        """Update the parameters, unless `found_inf` is 1 on their device; nobody waits for it."""
+        """Update the parameters unless `found_inf` is 1, which the device checks without a wait."""
         for group in self.param_groups:
             self._adamw_step(group, found_inf)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from torch.utils import deterministic as memory
+from torch.utils import deterministic as torch_deterministic
 
 from cloze.arguments import describe
 from cloze.choices import InferencePrecision, Precision
@@ -108,12 +108,11 @@ def training_arithmetic(*, deterministic: bool = True) -> Iterator[None]:
     # without it, torch warns that cuBLAS adds in any order
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.get_deterministic_debug_mode()
-    fill_before = memory.fill_uninitialized_memory  # type: ignore[attr-defined]
-    torch.set_deterministic_debug_mode(
-        "warn" if deterministic else "default"
-    )  # the other function imports a compiler
+    fill_before = torch_deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    # use_deterministic_algorithms would import torch's compiler
+    torch.set_deterministic_debug_mode("warn" if deterministic else "default")
     # Filling memory before it is written costs 5% of a step, and nothing reads it before.
-    memory.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    torch_deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     denormal = torch.tensor(1e-40)
     flushed_before = not (denormal * 1).item()  # torch cannot say it
     torch.set_flush_denormal(True)
@@ -124,7 +123,7 @@ def training_arithmetic(*, deterministic: bool = True) -> Iterator[None]:
     finally:
         torch.set_flush_denormal(flushed_before)
         torch.set_deterministic_debug_mode(before)
-        memory.fill_uninitialized_memory = fill_before  # type: ignore[attr-defined]
+        torch_deterministic.fill_uninitialized_memory = fill_before  # type: ignore[attr-defined]
 
 
 def available_memory(

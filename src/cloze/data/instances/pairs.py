@@ -91,7 +91,7 @@ def plan_block(
     shift = mix(seed, phase, block // num_blocks, _BLOCK, group) % np.uint64(num_blocks)
     chosen = group + (shift.astype(np.int64) + block) % num_blocks
     document = document[chosen[chosen < len(document)]]
-    # the sentences of these documents, end to end, each document with the end of its last
+    # offsets of the sentences of these documents, one after another, each document with the end of its last sentence
     num_bounds = end_sentence[document] - first_sentence[document] + 1
     bounds = to_offsets(num_bounds)
     sentence = np.repeat(first_sentence[document] - bounds[:-1], num_bounds) + np.arange(bounds[-1])
