@@ -159,8 +159,7 @@ def choose_layers(sentences: list[Sentence]) -> Iterator[dict[str, Any]]:
 
 def describe(name: str, sentence: Sentence, caption: str) -> dict[str, Any]:
     """Return an example as the page reads it."""
-    example = {"name": name, "text": sentence.text, "answer": sentence.answer, "caption": caption}
-    return example | {"source": SOURCE}
+    return {"name": name, "text": sentence.text, "answer": sentence.answer, "caption": caption}
 
 
 def choose_pairs(pairs: list[tuple[str, str, int]]) -> Iterator[dict[str, Any]]:
@@ -176,12 +175,12 @@ def choose_pairs(pairs: list[tuple[str, str, int]]) -> Iterator[dict[str, Any]]:
     caption = (
         f"The model recognizes {sum(model(a, b) > 0.5 for a, b, _ in pairs)} of {len(pairs)} such pairs."
     )
-    yield {"name": "It follows", "a": a, "b": b, "follows": True, "caption": caption, "source": SOURCE}
+    yield {"name": "It follows", "text": a, "pair": b, "follows": True, "caption": caption}
     others = [other for _, other, n in pairs if n != number]
     wrong = min(others, key=lambda other: model(a, other))
     seen = sum(model(a, other) < 0.5 for other in others)
     caption = f"Sentence B is of another article: the model says so of {seen} of {len(others)} sentences."
-    yield {"name": "It does not", "a": a, "b": wrong, "follows": False, "caption": caption, "source": SOURCE}
+    yield {"name": "It does not", "text": a, "pair": wrong, "follows": False, "caption": caption}
 
 
 def main(path: Path, articles: Path) -> None:
@@ -203,6 +202,7 @@ def main(path: Path, articles: Path) -> None:
     pairs = list(followers(rows, articles))
     examples = {
         "model": {"name": MODEL, "sha256": manifest["files"]["model.safetensors"]["sha256"]},
+        "source": SOURCE,
         "fill": list(choose_fill(sentences, num_right / len(rows))),
         "layers": list(choose_layers(sentences)),
         "next_sentence": list(choose_pairs(pairs)),

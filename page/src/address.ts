@@ -6,11 +6,12 @@
 
 import { createContext } from "preact";
 import { useContext, useEffect, useReducer } from "preact/hooks";
-import { RecordedAnswers } from "./parts/recorded";
+import { RecordedAnswers } from "./parts/models";
 
 type Values = Record<string, string>;
 
 const WRITE_AFTER_MS = 200;
+const RECENT_MS = 50;
 const LESSON = "lesson";
 const SENTENCE = ["text", "pair"];
 const OF_THE_SENTENCE = ["hide", "token", "at", "from", "to", "start", "masked"]; // words and tokens by their numbers
@@ -20,6 +21,7 @@ let model: Values = {};
 const listeners = new Set<() => void>();
 let place = read();
 let timer = 0;
+let changedAt = -Infinity;
 
 function read(): { view: string; values: Values } {
   const hash = location.hash.slice(1).replace(/^lesson=/, `${LESSON}?$&`);
@@ -75,6 +77,7 @@ export function setView(view: string): void {
  */
 export function setValues(changes: Record<string, string | undefined>, isStep = false): void {
   if (isStep) writeAddress();
+  else changedAt = performance.now();
   const values = { ...place.values };
   if ("text" in changes) OF_THE_SENTENCE.forEach((key) => delete values[key]);
   for (const [key, value] of Object.entries(changes)) {
@@ -88,30 +91,28 @@ export function setValues(changes: Record<string, string | undefined>, isStep = 
   else if (!timer) timer = window.setTimeout(() => write("replaceState"), WRITE_AFTER_MS);
 }
 
-/** Replace the text, and the second one, by an example. */
-export function chooseText(text: string, pair?: string): void {
-  setValues({ text, pair }, true);
+/** Whether the reader is typing or pointing; requests then wait for a pause. */
+export function isTyping(): boolean {
+  return performance.now() - changedAt < RECENT_MS;
 }
+
+function follow(): void {
+  clearTimeout(timer);
+  timer = 0;
+  place = read();
+  listeners.forEach((listener) => listener());
+}
+
+window.addEventListener("hashchange", follow);
+window.addEventListener("popstate", follow);
 
 /** The view and its values; the component is drawn again when they change. */
 export function usePlace(): { view: string; values: Values } {
   const [, draw] = useReducer((count: number) => count + 1, 0);
   useEffect(() => {
-    const follow = () => {
-      clearTimeout(timer);
-      timer = 0;
-      place = read();
-      draw(0);
-    };
     const redraw = () => draw(0);
     listeners.add(redraw);
-    window.addEventListener("hashchange", follow);
-    window.addEventListener("popstate", follow);
-    return () => {
-      listeners.delete(redraw);
-      window.removeEventListener("hashchange", follow);
-      window.removeEventListener("popstate", follow);
-    };
+    return () => void listeners.delete(redraw);
   }, []);
   return place;
 }
@@ -121,29 +122,21 @@ export type Kept = readonly [string, (value: string, isStep?: boolean) => void];
 /** Initial values of a view within a lesson; null outside. */
 export const Preset = createContext<Values | null>(null);
 
-/** A value of the view that its address keeps where it differs from the initial one. */
+/**
+ * A value of the view that its address keeps where it differs from the initial one.
+ *
+ * All views share "text" and "pair"; an example of a view may have a second text. Without a model only recorded texts are shown.
+ */
 export function useKept(key: string, initial: string): Kept {
   const { values } = usePlace();
-  const preset = useContext(Preset)?.[key];
-  const start = values.text !== undefined && OF_THE_SENTENCE.includes(key) ? initial : (preset ?? initial);
-  return [values[key] ?? start, (value, isStep) => setValues({ [key]: value === start ? undefined : value }, isStep)];
-}
-
-/** The sentence that all views share. */
-export function useSentence(initial: string): Kept {
-  const values = useSentences();
-  return [values.text ?? initial, (value, isStep) => setValues({ text: value }, isStep)];
-}
-
-/** A second sentence, which an example of the view may have. */
-export function useSecondSentence(initial = ""): Kept {
-  const values = useSentences();
-  return [values.pair ?? (values.text === undefined ? initial : ""), (value, isStep) => setValues({ pair: value }, isStep)];
-}
-
-/** The values of the view; without those of a sentence for which no answer is recorded. */
-function useSentences(): Values {
-  const values = { ...useContext(Preset), ...usePlace().values };
+  const preset = useContext(Preset);
   const recorded = useContext(RecordedAnswers);
-  return recorded && !recorded.texts.has(values.text) ? {} : values;
+  if (SENTENCE.includes(key)) {
+    const all = { ...preset, ...values };
+    const shown = recorded && !recorded.texts.has(all.text) ? {} : all;
+    const start = key === "pair" && shown.text !== undefined ? "" : initial;
+    return [shown[key] ?? start, (value, isStep) => setValues({ [key]: value }, isStep)];
+  }
+  const start = values.text !== undefined && OF_THE_SENTENCE.includes(key) ? initial : (preset?.[key] ?? initial);
+  return [values[key] ?? start, (value, isStep) => setValues({ [key]: value === start ? undefined : value }, isStep)];
 }

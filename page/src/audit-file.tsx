@@ -3,8 +3,7 @@
 import { nice, ticks } from "d3-array";
 import { render } from "preact";
 import { grouped, short } from "./format";
-import { Chart } from "./parts/chart";
-import { extent, linearScale, linePath, range } from "./parts/drawing";
+import { Chart, extent, linearScale, linePath, range } from "./parts/drawing";
 import { Figure } from "./parts/save";
 
 interface Lengths {

@@ -1,4 +1,4 @@
-/** Numbers as text, parts of texts, and moves of the arrow keys. */
+/** Numbers as text, parts and masks of texts, and moves of the arrow keys. */
 
 /** A share in percent; only 0 is 0.0% and only 1 is 100.0%. */
 export function percent(share: number): string {
@@ -56,11 +56,12 @@ export function within(value: number, size: number): number {
   return Math.max(0, Math.min(size - 1, value));
 }
 
-/** Rows down and columns right for an arrow key, whose default is prevented; 0 for other keys. */
+const ARROWS: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -Infinity], End: [0, Infinity] };
+
+/** Rows down and columns right for an arrow key, Home or End, whose default is prevented; 0 for other keys. */
 export function arrow(event: KeyboardEvent): [number, number] {
-  const moves: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-  if (event.key in moves) event.preventDefault();
-  return moves[event.key] ?? [0, 0];
+  if (event.key in ARROWS) event.preventDefault();
+  return ARROWS[event.key] ?? [0, 0];
 }
 
 /** Move the focus within a group of buttons, which is one stop of the Tab key, and return the button. */
@@ -74,4 +75,33 @@ export function moveFocus(event: KeyboardEvent & { currentTarget: Element }): HT
   const stop = stops.at((here + moves[event.key]) % stops.length)!;
   stop.focus();
   return stop;
+}
+
+const MASKS = /\[mask\]|<mask>/gi; // of BERT and of RoBERTa, in any case
+
+/** Replace every mask by the mask token of a model. */
+export function withMaskToken(text: string, maskToken: string): string {
+  return text.replace(MASKS, () => maskToken);
+}
+
+export function isMask(word: string): boolean {
+  return /^(\[mask\]|<mask>)$/i.test(word);
+}
+
+/** Apply a function to every text in a value. */
+export function mapTexts(value: unknown, change: (text: string) => string): any {
+  if (typeof value === "string") return change(value);
+  if (Array.isArray(value)) return value.map((inner) => mapTexts(inner, change));
+  if (value === null || typeof value !== "object") return value;
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, mapTexts(inner, change)]));
+}
+
+/** All texts of a value that are not blank. */
+export function textsOf(value: unknown): string[] {
+  const texts: string[] = [];
+  mapTexts(value, (text) => {
+    if (text.trim()) texts.push(text);
+    return text;
+  });
+  return texts;
 }

@@ -4,25 +4,25 @@ import { render } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { addressOf, setView, usePlace, writeAddress } from "./address";
 import { moveFocus } from "./format";
-import { forgetAnswers, Skeleton } from "./parts/answer";
+import { forgetAnswers, Problem, Skeleton } from "./parts/answer";
 import { lazy, type View } from "./parts/section";
 import { type Model, Models, toModel } from "./parts/models";
-import { ask, Refusal, RETRY_SECONDS, useDown } from "./server";
-import { answersView } from "./views/answers";
-import { entitiesView } from "./views/entities";
-import { fillView } from "./views/fill";
-import { predictView } from "./views/predict";
-import { whyView } from "./views/why";
+import { ask, refused, RETRY_SECONDS, useDown } from "./server";
+import { AnswersView } from "./views/answers";
+import { EntitiesView } from "./views/entities";
+import { FillView } from "./views/fill";
+import { PredictView } from "./views/predict";
+import { WhyView } from "./views/why";
 
 /** The tabs in order: lessons, the answers of models, and how they compute them. */
 const VIEWS: View[] = [
   { id: "lesson", title: "Lessons", Body: lazy(() => import("./views/lessons").then(({ Lessons }) => () => <Lessons views={VIEWS} />)) },
-  fillView,
-  predictView,
-  whyView,
+  { id: "fill", title: "Fill", needs: "fill", Body: FillView },
+  { id: "predict", title: "Predict", needs: "predict", Body: PredictView },
+  { id: "why", title: "Why", needs: "explain", Body: WhyView },
   { id: "errors", title: "Errors", needs: "predict", Body: lazy(() => import("./views/errors").then(({ Errors }) => Errors)) },
-  entitiesView,
-  answersView,
+  { id: "entities", title: "Entities", needs: "tag", Body: EntitiesView },
+  { id: "answers", title: "Answers", needs: "answer", Body: AnswersView },
   { id: "rank", title: "Rank", needs: "rerank", Body: lazy(() => import("./views/rank").then(({ RankView }) => RankView)) },
   { id: "pairs", title: "Pairs", needs: "embed", Body: lazy(() => import("./views/pairs").then(({ PairsView }) => PairsView)) },
   { id: "map", title: "Map", needs: "encode", Body: lazy(() => import("./views/map").then(({ MapView }) => MapView)) },
@@ -38,13 +38,7 @@ function App() {
   useLayoutEffect(() => {
     if (isDown) return;
     forgetAnswers();
-    ask("info").then(
-      (info) => setModels(info.models.map(toModel)),
-      (refused) => {
-        if (!(refused instanceof Refusal)) throw refused;
-        setError(refused.message);
-      },
-    );
+    ask("info").then((info) => setModels(info.models.map(toModel)), refused(setError));
   }, [isDown]);
   useEffect(() => {
     if (!view) return;
@@ -88,7 +82,7 @@ function App() {
       {isDown && <p class="down" role="alert">The server does not answer. This page asks again every {RETRY_SECONDS} seconds.</p>}
       <main>
         <div id="view" role="tabpanel" tabIndex={-1} aria-labelledby={view ? `tab-${view.id}` : undefined} ref={panel}>
-          {error && <p class="error" role="alert">{error}</p>}
+          <Problem>{error}</Problem>
           {models && view ? <Models.Provider value={models}><view.Body key={view.id} /></Models.Provider> : !error && <Skeleton />}
         </div>
       </main>
@@ -105,7 +99,7 @@ function App() {
 /** The first view that the first model can answer, else one that another model can. */
 function firstView(models: Model[]): View {
   const answered = models.flatMap(({ abilities }) => VIEWS.filter(({ needs }) => needs && abilities.has(needs)));
-  return answered[0] ?? fillView;
+  return answered[0] ?? VIEWS[1];
 }
 
 function ThemeSwitch() {

@@ -1,10 +1,9 @@
 /** The measures of lessons: each asks the served model one request, and ranks the choices of a question by its numbers. */
 
-import { fixed, floats, percent } from "./format";
+import { fixed, floats, grouped, isMask, linesOf, percent } from "./format";
 import { examplesFor } from "./labels";
 import { range } from "./parts/drawing";
 import type { Ability, Candidate, Model } from "./parts/models";
-import { isMask } from "./texts";
 import { bySense } from "./views/senses";
 
 export interface Step {
@@ -47,8 +46,11 @@ export function headOf({ state }: Step, { layers, heads }: { layers: number; hea
   return [Math.min(Number(state.layer ?? 1), layers), Math.min(Number(state.head ?? 1), heads)];
 }
 
-const inputOf = ({ state }: Step, model: Model) => (state.text ? [state.text] : examplesFor(model)[0].slice(1)) as string[];
-const lines = (text: string) => text.split("\n").filter((line) => line.trim());
+function inputOf({ state }: Step, model: Model): string[] {
+  const [{ text, pair }] = examplesFor(model);
+  return state.text ? [state.text] : pair ? [text, pair] : [text];
+}
+
 const whole = ({ state }: Step) => ({ text: state.text, pair: null, start: null });
 const loss = (share: number) => fixed(-Math.log(share), 2);
 
@@ -95,11 +97,11 @@ export const MEASURES: Record<string, Measure> = {
   tokens: {
     needs: "tokenize",
     isTyped: true,
-    subject: ({ state }) => lines(state.texts ?? "").join(", "),
-    ask: ({ choices, state }, _, guess) => ["tokenize", { inputs: choices ?? [...lines(state.texts), ...(guess ? [guess] : [])], add_special_tokens: false }],
+    subject: ({ state }) => linesOf(state.texts ?? "").join(", "),
+    ask: ({ choices, state }, _, guess) => ["tokenize", { inputs: choices ?? [...linesOf(state.texts), ...(guess ? [guess] : [])], add_special_tokens: false }],
     rows: (found: { text: string }[][], { choices, state }, guess) =>
       found.map((tokens, i) => ({
-        label: (choices ?? [...lines(state.texts), guess])[i],
+        label: (choices ?? [...linesOf(state.texts), guess])[i],
         value: tokens.length,
         shown: `${tokens.length} ${tokens.length === 1 ? "token" : "tokens"}: ${tokens.map(({ text }) => text).join(" ")}`,
       })),
@@ -197,11 +199,11 @@ export function ranked(measure: Measure, answer: any, step: Step, guess: string)
 /** The nth rank as text. */
 function ordinal(rank: number): string {
   const ending = rank % 100 > 10 && rank % 100 < 14 ? "th" : (["th", "st", "nd", "rd"][rank % 10] ?? "th");
-  return `${rank.toLocaleString("en")}${ending}`;
+  return `${grouped(rank)}${ending}`;
 }
 
 /** The rank of a row among `count`, and its value. */
 export function placeOf({ isDistance }: Measure, { label, rank, value, shown }: Row, count: number): string {
   const away = value ? `${-value} ${value === -1 ? "row" : "rows"} away` : "right";
-  return `“${label}” is ${isDistance ? away : `${ordinal(rank)} of ${count.toLocaleString("en")}`}: ${shown}.`;
+  return `“${label}” is ${isDistance ? away : `${ordinal(rank)} of ${grouped(count)}`}: ${shown}.`;
 }

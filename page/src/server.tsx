@@ -31,6 +31,15 @@ export function useDown(): boolean {
   return value;
 }
 
+/** A handler of rejected requests that reports the message of a refusal, and ignores requests that were dropped. */
+export function refused(report: (message: string) => void, signal?: AbortSignal): (problem: unknown) => void {
+  return (problem) => {
+    if (signal?.aborted) return;
+    if (!(problem instanceof Refusal)) throw problem;
+    report(problem.message);
+  };
+}
+
 /** Request JSON from a route, by POST if there is a body. Retries while the server is down. */
 export async function ask(path: string, body?: unknown, signal?: AbortSignal): Promise<any> {
   return (await exchange(path, body, signal)).answer;

@@ -762,7 +762,7 @@ def test_pairs_answer_to_what_is_typed(opened: Visit) -> None:
     page = opened.open("pairs")
     (other,) = [pair for pair in EXAMPLES["next_sentence"] if not pair["follows"]]
     page.get_by_role("button", name=other["name"]).click()
-    expect(page.get_by_label("Sentence B")).to_have_value(other["b"])
+    expect(page.get_by_label("Sentence B")).to_have_value(other["pair"])
     slider = page.get_by_role("slider", name="Layer")
     slider.focus()
     slider.press("Home")

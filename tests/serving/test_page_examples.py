@@ -78,7 +78,7 @@ def test_the_sentences_are_of_held_out_articles() -> None:
     record = (REPOSITORY / "records" / "2026-11-21-sentences" / "sentences.tsv").read_text("utf-8")
     for example in [*EXAMPLES["fill"], *EXAMPLES["layers"]]:
         assert f"{example['text']}\t{example['answer']}\n" in record
-        assert "CC BY-SA 3.0" in example["source"]
+    assert "CC BY-SA 3.0" in EXAMPLES["source"]
 
 
 def test_the_bundled_model_is_right_about_each(served: ServedModel) -> None:
@@ -93,7 +93,7 @@ def test_the_bundled_model_is_right_about_each(served: ServedModel) -> None:
         assert last == example["answer"]
         assert example["name"] != "At the last layer" or last not in earlier
     for example in EXAMPLES["next_sentence"]:
-        assert follows(example["a"], example["b"]).is_next == example["follows"]
+        assert follows(example["text"], example["pair"]).is_next == example["follows"]
 
 
 def test_the_meanings_of_bank_separate(served: ServedModel) -> None:

@@ -2,12 +2,10 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useContext, useEffect, useLayoutEffect, useState } from "preact/hooks";
-import { grouped } from "../format";
-import { exchange, Refusal } from "../server";
-import { mapTexts, textsOf, withMaskToken } from "../texts";
-import { isTyping } from "../typing";
-import { useModel } from "./models";
-import { questionKey, RecordedAnswers } from "./recorded";
+import { isTyping } from "../address";
+import { grouped, mapTexts, textsOf, withMaskToken } from "../format";
+import { exchange, refused } from "../server";
+import { questionKey, RecordedAnswers, useModel } from "./models";
 import { Share } from "./share";
 
 const ASK_AFTER_TYPING_MS = 350;
@@ -15,14 +13,21 @@ const ASK_AFTER_TYPING_MS = 350;
 export const MAX_CHARACTERS = 10_000;
 const NOT_RECORDED = "Only the examples are recorded. With the command above, the page computes answers for your own text.";
 const MAX_CACHED = 60;
-const cache = new Map<string, { answer: unknown; truncated: number }>(); // the oldest first
+const cache = new Map<string, Found>(); // the oldest first
 
 /** Empty the cache: after a restart, a model of the same name may be another one. */
 export function forgetAnswers(): void {
   cache.clear();
 }
 
-export interface Question {
+interface Found {
+  answer?: any;
+  /** Number of texts that the model did not read to their end. */
+  truncated?: number;
+  error?: string;
+}
+
+interface Question {
   path: string;
   body: any;
   /** State of the view that belongs to the answer; it is not sent. */
@@ -30,15 +35,19 @@ export interface Question {
 }
 
 /** The latest answer with its question. */
-export interface Asked<T> {
+export interface Asked<T> extends Found {
   question: Question;
   answer?: T;
-  /** Number of texts that the model did not read to their end. */
-  truncated?: number;
-  error?: string;
   isBusy: boolean;
   /** Whether the input is empty. */
   isEmpty: boolean;
+}
+
+/** Why a question is not sent; empty if it is. */
+function refusalOf(body: unknown, isRecorded: boolean): string {
+  if (isRecorded) return NOT_RECORDED;
+  const longest = Math.max(0, ...textsOf(body).map((text) => [...text].length));
+  return longest > MAX_CHARACTERS ? `The text has ${grouped(longest)} characters, at most ${grouped(MAX_CHARACTERS)} are read. Give a shorter one.` : "";
 }
 
 /** Send a question whenever it changes; null sends none. Until the next answer arrives, the previous one is returned with its question. */
@@ -46,45 +55,25 @@ export function useAnswer<T>(path: string, typed: { model: string; [name: string
   const model = useModel(typed?.model);
   const body = mapTexts(typed, (text) => withMaskToken(text, model?.maskToken ?? "[MASK]"));
   const recorded = useContext(RecordedAnswers);
-  const wanted = body === null ? null : JSON.stringify([path, body]);
-  const [state, setState] = useState<{ key: string | null; question: Question; answer?: T; truncated?: number; error?: string }>({
-    key: null,
-    question: { path, body },
-  });
+  const wanted = body === null ? null : questionKey(path, body, recorded !== null);
+  const [state, setState] = useState<Found & { key: string | null; question: Question }>({ key: null, question: { path, body } });
   // not useEffect, which waits for a frame: the first answer arrives sooner
   useLayoutEffect(() => {
     if (wanted === null || wanted === state.key) return;
-    const question = { path, body, about };
-    if (recorded) {
-      const answer = recorded.answers.get(questionKey(path, body)) as T | undefined;
-      setState({ key: wanted, question, answer, error: answer === undefined ? NOT_RECORDED : undefined });
-      return;
-    }
-    const longest = Math.max(0, ...textsOf(body).map((text) => [...text].length));
-    if (longest > MAX_CHARACTERS) {
-      setState({ key: wanted, question, error: `The text has ${grouped(longest)} characters, at most ${grouped(MAX_CHARACTERS)} are read. Give a shorter one.` });
-      return;
-    }
-    const show = ({ answer, truncated }: { answer: unknown; truncated: number }) => setState({ key: wanted, question, answer: answer as T, truncated });
-    const cached = cache.get(wanted);
-    if (cached) {
-      show(cached);
-      return;
-    }
+    const show = (found: Found) => setState({ key: wanted, question: { path, body, about }, ...found });
+    const known = (recorded?.answers ?? cache).get(wanted);
+    if (known) return show(known);
+    const error = refusalOf(body, recorded !== null);
+    if (error) return show({ error });
     const abort = new AbortController();
     const work = async () => {
-      try {
-        const found = await exchange(path, body, abort.signal);
-        cache.set(wanted, found);
-        if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value!);
-        if (!abort.signal.aborted) show(found);
-      } catch (error) {
-        if (abort.signal.aborted) return;
-        if (!(error instanceof Refusal)) throw error;
-        setState({ key: wanted, question, error: error.message });
-      }
+      const found = await exchange(path, body, abort.signal);
+      cache.set(wanted, found);
+      if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value!);
+      if (!abort.signal.aborted) show(found);
     };
-    const timer = setTimeout(work, isTyping() ? ASK_AFTER_TYPING_MS : 0);
+    const start = () => work().catch(refused((error) => show({ error }), abort.signal));
+    const timer = setTimeout(start, isTyping() ? ASK_AFTER_TYPING_MS : 0);
     return () => {
       clearTimeout(timer);
       abort.abort();
@@ -110,14 +99,15 @@ export function useParts<R, T>(key: string, rows: R[], size: number, request: (p
         if (!abort.signal.aborted) setState({ key, found, error: "" });
       }
     };
-    work().catch((problem) => {
-      if (abort.signal.aborted) return;
-      if (!(problem instanceof Refusal)) throw problem;
-      setState((before) => ({ ...before, error: problem.message }));
-    });
+    work().catch(refused((error) => setState((before) => ({ ...before, error })), abort.signal));
     return () => abort.abort();
   }, [key, rows]);
   return state;
+}
+
+/** The message of a refusal, if there is one. */
+export function Problem({ children }: { children?: string }) {
+  return children ? <p class="error" role="alert">{children}</p> : null;
 }
 
 /** Gray bars in place of an answer that is not there yet. */
@@ -126,25 +116,20 @@ export function Skeleton() {
 }
 
 /** Show an answer, marked as busy while a newer one is computed, with buttons that copy its request. */
-export function Answer<T>({
-  asked,
-  children,
-  class: css = "",
-  isLive = false,
-  isShared = true,
-}: {
+export function Answer<T>(props: {
   asked: Asked<T>;
   children: (answer: T, body: any, about: any) => ComponentChildren;
   class?: string;
   isLive?: boolean;
   isShared?: boolean;
 }): JSX.Element {
-  const { question, answer, error, isBusy, isEmpty } = asked;
+  const { children, class: css = "", isLive = false, isShared = true } = props;
+  const { question, answer, error, isBusy, isEmpty } = props.asked;
   const isRecorded = useContext(RecordedAnswers) !== null;
   if (isEmpty) return <div class={css}><p class="muted">Nothing is written yet.</p></div>;
   return (
     <div class={css} aria-busy={isBusy || undefined} aria-live={isLive ? "polite" : undefined}>
-      {error !== undefined && <p class="error" role="alert">{error}</p>}
+      <Problem>{error}</Problem>
       {answer === undefined && error === undefined && <Skeleton />}
       {answer !== undefined && children(answer, question.body, question.about)}
       {answer !== undefined && isShared && !isRecorded && <Share path={question.path} body={question.body} answer={answer} />}

@@ -1,11 +1,11 @@
 /** The contributions of words to the score of a class: shaded texts, and bars. */
 
-import type { ComponentChildren } from "preact";
-import { fixed, part, positive } from "../format";
-import { largestOf } from "./drawing";
-import { Shades } from "./charts";
+import { fixed, positive } from "../format";
+import { Shades, Table } from "./charts";
+import { largestOf, strengthOf } from "./drawing";
+import { MarkedText, Truncated } from "./marked";
 
-export interface AttributedWord {
+interface AttributedWord {
   word: string;
   segment: string;
   start: number;
@@ -48,44 +48,15 @@ export function Attribution(props: Explanation & { largest?: number }) {
   );
 }
 
-/** The part of a text beyond the limit of the model. */
-export function Unread({ children }: { children: ComponentChildren }) {
-  return <s class="unread" title="The model did not read this">{children}</s>;
-}
-
-export function Truncated() {
-  return <p class="note">The text is longer than the model reads: the gray part does not count.</p>;
-}
-
 /** Texts with words shaded in one color for the class, in another against it. */
 function ShadedTexts({ texts, words, isTruncated, largest }: { texts: string[]; words: AttributedWord[]; isTruncated: boolean; largest: number }) {
   return (
     <>
-      {texts.map((text, i) => {
-        if (!text) return null;
-        let end = 0;
-        return (
-          <p class="running" dir="auto">
-            {words.filter(({ segment }) => segment === "AB"[i]).map((word) => {
-              const before = part(text, end, word.start);
-              end = word.end;
-              return (
-                <>
-                  {before}
-                  <mark
-                    class={word.attribution < 0 ? "against" : "for"}
-                    title={fixed(word.attribution, 4)}
-                    style={{ "--strength": `${Math.round((100 * Math.abs(word.attribution)) / largest)}%` }}
-                  >
-                    {part(text, word.start, end)}
-                  </mark>
-                </>
-              );
-            })}
-            {isTruncated ? <Unread>{part(text, end)}</Unread> : part(text, end)}
-          </p>
-        );
-      })}
+      {texts.map((text, i) => text && (
+        <MarkedText text={text} spans={words.filter(({ segment }) => segment === "AB"[i])} isTruncated={isTruncated}>
+          {({ attribution }, shown) => <mark class={attribution < 0 ? "against" : "for"} title={fixed(attribution, 4)} style={strengthOf(Math.abs(attribution) / largest)}>{shown}</mark>}
+        </MarkedText>
+      ))}
       <Shades kind="signed-cell" from={fixed(-largest)} to={`+${fixed(largest)}`}>
         A word <span class="key">for</span> it raises the score, a word <span class="key below-key">against</span> it lowers
         the score: the full color is the largest contribution here.
@@ -97,24 +68,16 @@ function ShadedTexts({ texts, words, isTruncated, largest }: { texts: string[]; 
 /** The words with the largest contributions, as bars to the left or right of zero. */
 function Contributions({ words, largest }: { words: AttributedWord[]; largest: number }) {
   const ranked = [...words].sort((a, b) => Math.abs(b.attribution) - Math.abs(a.attribution)).slice(0, LISTED);
-  return (
-    <table class="bars signed" aria-label="Largest contributions">
-      <tbody>
-        {ranked.map(({ word, attribution }) => {
-          const width = (50 * Math.abs(attribution)) / largest;
-          return (
-            <tr>
-              <th scope="row">{word}</th>
-              <td class="bar">
-                <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
-                  <rect class={attribution < 0 ? "below" : "fill"} x={attribution < 0 ? 50 - width : 50} width={width} height={8} />
-                </svg>
-              </td>
-              <td>{(attribution > 0 ? "+" : "") + fixed(attribution)}</td>
-            </tr>
-          );
-        })}
-      </tbody>
-    </table>
-  );
+  const bar = (value: number) => {
+    const width = (50 * Math.abs(value)) / largest;
+    return (
+      <td class="bar">
+        <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
+          <rect class={value < 0 ? "below" : "fill"} x={value < 0 ? 50 - width : 50} width={width} height={8} />
+        </svg>
+      </td>
+    );
+  };
+  const rows = ranked.map(({ word, attribution: value }) => ({ cells: [word, bar(value), (value > 0 ? "+" : "") + fixed(value)] }));
+  return <Table class="bars signed" name="Largest contributions" rows={rows} />;
 }

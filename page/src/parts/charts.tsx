@@ -1,35 +1,67 @@
 /** Bars, strips, tables of shaded cells and the legends of colors. Colors are variables of the style sheet: light and dark need no redrawing. */
 
-import type { ComponentChildren } from "preact";
+import { type ComponentChildren, isValidElement } from "preact";
 import { useMemo } from "preact/hooks";
 import { fixed, percent } from "../format";
-import { largestOf } from "./drawing";
+import { largestOf, strengthOf } from "./drawing";
 import { Pixels } from "./pixels";
 import { SaveDrawing } from "./save";
+
+interface Line {
+  /** The name of the row, and its cells; a th or td stays as it is. */
+  cells: ComponentChildren[];
+  strong?: boolean;
+}
+
+interface TableOptions {
+  name: string;
+  class: string;
+  /** Titles of the columns; a th or td stays as it is. */
+  head?: ComponentChildren[];
+  rows: Line[];
+  foot?: ComponentChildren[];
+  onKeyDown?: (event: KeyboardEvent & { currentTarget: Element }) => void;
+}
+
+const isCell = (content: ComponentChildren) => isValidElement(content) && (content.type === "td" || content.type === "th");
+const cell = (content: ComponentChildren) => (isCell(content) ? content : <td>{content}</td>);
+
+/** A table whose first column names its rows. */
+export function Table({ name, class: css, head, rows, foot, onKeyDown }: TableOptions) {
+  const line = ({ cells: [first, ...others], strong }: Line) => (
+    <tr class={strong ? "strong" : undefined}>
+      {isCell(first) ? first : <th scope="row" dir="auto">{first}</th>}
+      {others.map(cell)}
+    </tr>
+  );
+  return (
+    <table class={css} aria-label={name} onKeyDown={onKeyDown}>
+      {head && <thead><tr>{head.map((title) => (isCell(title) ? title : <th scope="col">{title}</th>))}</tr></thead>}
+      <tbody>{rows.map(line)}</tbody>
+      {foot && <tfoot>{line({ cells: foot })}</tfoot>}
+    </table>
+  );
+}
 
 export interface BarRow {
   label: string;
   share: number;
+  /** The share as text; by default in percent. */
+  shown?: string;
   strong?: boolean;
   /** A share to mark on the bar. */
   tick?: number;
 }
 
 /** Bars from 0 to 100%, as a table for screen readers. */
-export function Bars({ rows, name, file }: { rows: BarRow[]; name: string; file?: string }) {
+export function Bars({ rows, name, file, class: css }: { rows: BarRow[]; name: string; file?: string; class?: string }) {
   return (
     <>
-      <table class="bars" aria-label={name}>
-        <tbody>
-          {rows.map(({ label, share, strong, tick }) => (
-            <tr class={strong ? "strong" : undefined}>
-              <th scope="row">{label}</th>
-              <td class="bar" title={tick === undefined ? undefined : `predicted above ${percent(tick)}`}><Bar share={share} tick={tick} /></td>
-              <td>{percent(share)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Table
+        class={css ? `bars ${css}` : "bars"}
+        name={name}
+        rows={rows.map(({ label, share, shown, strong, tick }) => ({ strong, cells: [label, barCell(share, tick), shown ?? percent(share)] }))}
+      />
       {file && <SaveDrawing name={file} draw={() => <BarsDrawing rows={rows} name={name} />} />}
     </>
   );
@@ -40,13 +72,16 @@ export function nextSentenceRows(isNext: number): BarRow[] {
   return [{ label: "B follows A", share: isNext }, { label: "B does not", share: 1 - isNext }];
 }
 
-export function Bar({ share, tick }: { share: number; tick?: number }) {
+/** A cell with a bar, and a tick on it. */
+export function barCell(share: number, tick?: number) {
   return (
-    <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
-      <rect class="track" width={100} height={8} />
-      <rect class="fill" width={Math.max(0, 100 * share)} height={8} />
-      {tick !== undefined && <rect class="tick" x={100 * tick} width={0.6} height={8} />}
-    </svg>
+    <td class="bar" title={tick === undefined ? undefined : `predicted above ${percent(tick)}`}>
+      <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
+        <rect class="track" width={100} height={8} />
+        <rect class="fill" width={Math.max(0, 100 * share)} height={8} />
+        {tick !== undefined && <rect class="tick" x={100 * tick} width={0.6} height={8} />}
+      </svg>
+    </td>
   );
 }
 
@@ -83,25 +118,21 @@ export function Strip({ values, largest }: { values: ArrayLike<number>; largest?
 /** A table of similarities as colored cells. */
 export function HeatMap({ names, rows, caption, marks }: { names: string[]; rows: ArrayLike<number>[]; caption: string; marks?: ComponentChildren[] }) {
   const lowest = Math.min(...rows.flatMap((row) => Array.from(row)));
-  const strength = (value: number) => Math.round(lowest > 0.9999 ? 100 : (100 * (value - lowest)) / (1 - lowest));
+  const strength = (value: number) => (lowest > 0.9999 ? 1 : (value - lowest) / (1 - lowest));
   return (
     <div>
       <Scroll label={caption}>
-        <table class="heat" aria-label={caption}>
-          <thead>
-            <tr><td />{names.map((_, i) => <th scope="col">{i + 1}</th>)}</tr>
-          </thead>
-          <tbody>
-            {rows.map((row, y) => (
-              <tr>
-                <th scope="row">{marks?.[y]}<b>{y + 1}</b> {names[y]}</th>
-                {Array.from(row).map((value) => (
-                  <td style={{ "--strength": `${strength(value)}%` }}><span>{fixed(value, 2)}</span></td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          class="heat"
+          name={caption}
+          head={[<td />, ...names.map((_, i) => i + 1)]}
+          rows={rows.map((row, y) => ({
+            cells: [
+              <>{marks?.[y]}<b>{y + 1}</b> {names[y]}</>,
+              ...Array.from(row, (value) => <td style={strengthOf(strength(value))}><span>{fixed(value, 2)}</span></td>),
+            ],
+          }))}
+        />
       </Scroll>
       <Shades kind="cell" from={fixed(lowest, 2)} to="1.00">cosine, from the lowest in this table</Shades>
     </div>

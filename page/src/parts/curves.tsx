@@ -2,8 +2,7 @@
 
 import { nice, ticks } from "d3-array";
 import { short } from "../format";
-import { Chart } from "./chart";
-import { extent, linearScale, linePath } from "./drawing";
+import { Chart, extent, linearScale, linePath } from "./drawing";
 
 export interface Curve {
   steps: number[];

@@ -1,22 +1,43 @@
-/** The prediction of a model for a text: the probability of each class, and the contribution of each word to one of them. */
+/** Classifiers: the fields of a text or a pair, the probability of each class, and the contribution of each word to one of them. */
 
 import type { ComponentChildren } from "preact";
-import { useContext, useId } from "preact/hooks";
+import { useContext } from "preact/hooks";
 import { useKept } from "../address";
 import { fixed, percent } from "../format";
-import { type LabelScore, predictedOf } from "../labels";
+import { examplesFor, isNumber, type LabelScore, predictedOf } from "../labels";
 import { Answer, type Asked, useAnswer } from "./answer";
 import { Attribution, type Explanation, largestContribution } from "./attribution";
 import { Bars } from "./charts";
 import { Flips } from "./flips";
-import { type Model, Models, useModel } from "./models";
-import { RecordedAnswers } from "./recorded";
+import { Choice, Examples, TextField } from "./forms";
+import { type Model, Models, RecordedAnswers, useModel } from "./models";
 
 const MAX_BARS = 8;
 
+/** Fields with examples that fit the labels of a model, and the input for a request; null while a text is missing. */
+export function useClassified(name: string) {
+  const model = useModel(name)!;
+  const examples = examplesFor(model);
+  const text = useKept("text", examples[0].text);
+  const pair = useKept("pair", examples[0].pair ?? "");
+  const takesPair = model.readsPairs !== false;
+  const isWritten = text[0].trim() && (pair[0].trim() || !model.readsPairs);
+  const input = !isWritten ? null : takesPair && pair[0] ? [text[0], pair[0]] : [text[0]];
+  const fields = (
+    <>
+      <div class={takesPair ? "text-and-pair" : undefined}>
+        <TextField label="Text" kept={text} />
+        {takesPair && <TextField label={model.readsPairs ? "Second text" : "Second text, if there is one"} kept={pair} />}
+      </div>
+      <Examples all={examples} />
+    </>
+  );
+  return { input, fields };
+}
+
 /** The prediction as text: labels with their probabilities, or the number of a regression. */
 function textOf(scores: LabelScore[]): string {
-  if (scores[0].label === "score") return fixed(scores[0].score);
+  if (isNumber(scores)) return fixed(scores[0].score);
   return predictedOf(scores).map(({ label, score }) => `“${label}”, ${percent(score)}`).join("; ") || "no label: none is above its threshold";
 }
 
@@ -39,21 +60,7 @@ export function useSecond(model: string): [string, ComponentChildren] {
   const others = useModelsLike(model).map(({ name }) => name);
   const [kept, set] = useKept("second", "");
   const second = others.includes(kept) ? kept : "";
-  const all = [["", "no other model"], ...others.map((name) => [name, name] as const)] as const;
-  return [second, others.length > 0 && <Choice label="Compare with" all={all} value={second} set={(name) => set(name, true)} />];
-}
-
-/** A labeled select. */
-export function Choice({ label, all, value, set }: { label: string; all: readonly (readonly [string, string])[]; value: string; set: (value: string) => void }) {
-  const id = useId();
-  return (
-    <span class="choice">
-      <label for={id}>{label}</label>
-      <select id={id} value={value} onChange={(event) => set(event.currentTarget.value)}>
-        {all.map(([key, name]) => <option value={key}>{name}</option>)}
-      </select>
-    </span>
-  );
+  return [second, others.length > 0 && <Choice label="Compare with" all={[["", "no other model"], ...others]} value={second} set={(name) => set(name, true)} />];
 }
 
 type Found = Omit<Explanation, "texts">;
@@ -80,7 +87,7 @@ function Explained({ model, texts, before, explained, largest, isNamed }: { mode
           <>
             <p class="answer">It says {textOf(scores)}</p>
             {isEdited && earlier.answer && <p class="note">Before your edit: {textOf(earlier.answer[0])}</p>}
-            {scores[0].label !== "score" && <LabelBars scores={scores.slice(0, MAX_BARS)} name="Classes" />}
+            {!isNumber(scores) && <LabelBars scores={scores.slice(0, MAX_BARS)} name="Classes" />}
             {scores.length > MAX_BARS && <p class="note">{scores.length - MAX_BARS} more classes are less probable.</p>}
           </>
         )}
@@ -114,7 +121,7 @@ export function Explanations({ models, texts, before, apply, children }: { model
       {(labels.length > 1 || children) && (
         <p class="controls">
           {children}
-          {labels.length > 1 && <Choice label="Explain" all={[["", "the most probable class"], ...labels.map((name) => [name, name] as const)]} value={explained} set={(value) => setLabel(value, true)} />}
+          {labels.length > 1 && <Choice label="Explain" all={[["", "the most probable class"], ...labels]} value={explained} set={(value) => setLabel(value, true)} />}
         </p>
       )}
       <div class={models.length > 1 ? "side-by-side" : undefined}>

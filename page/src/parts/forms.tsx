@@ -1,21 +1,16 @@
 /** Fields, examples and switches. */
 
-import type { ComponentChildren } from "preact";
 import { useContext, useId } from "preact/hooks";
-import { type Kept, Preset } from "../address";
+import { type Kept, Preset, setValues } from "../address";
 import chosen from "../examples.json";
-import { textsOf } from "../texts";
-import { noteTyping } from "../typing";
-import { RecordedAnswers } from "./recorded";
+import { textsOf } from "../format";
+import { RecordedAnswers } from "./models";
 
 /** A labeled text box that grows with its text. */
 export function TextField({ label, kept: [value, set], rows = 1 }: { label: string; kept: Kept; rows?: number }) {
   const id = useId();
   const isRecorded = useContext(RecordedAnswers) !== null;
-  const write = (event: { currentTarget: { value: string } }) => {
-    noteTyping();
-    set(event.currentTarget.value);
-  };
+  const write = (event: { currentTarget: { value: string } }) => set(event.currentTarget.value);
   return (
     <div class="field">
       <label for={id}>{label}</label>
@@ -26,24 +21,36 @@ export function TextField({ label, kept: [value, set], rows = 1 }: { label: stri
   );
 }
 
+/** A text, or a pair of texts, to try. */
+export interface Example {
+  name: string;
+  text: string;
+  pair?: string;
+  /** What the example shows of the model that it was chosen with, and its source. */
+  caption?: string;
+}
+
 /** Buttons that choose an example, outside of lessons; without a model only those with recorded answers. */
-export function Examples<T>({ all, choose }: { all: readonly (readonly [string, T])[]; choose: (example: T) => void }) {
+export function Examples<T extends { name: string } = Example>({ all, choose = chooseTexts }: { all: readonly T[]; choose?: (example: any) => void }) {
   const recorded = useContext(RecordedAnswers);
   if (useContext(Preset)) return null;
-  const shown = recorded ? all.filter(([, example]) => textsOf(example).some((text) => recorded.texts.has(text))) : all;
+  const shown = recorded ? all.filter((example) => textsOf(example).some((text) => recorded.texts.has(text))) : all;
   return (
     <p class="examples" role="group" aria-label="Examples">
       <span class="muted">Examples</span>
-      {shown.map(([name, example]) => (
-        <button type="button" class="chip" onClick={() => choose(example)}>{name}</button>
-      ))}
+      {shown.map((example) => <button type="button" class="chip" onClick={() => choose(example)}>{example.name}</button>)}
     </p>
   );
 }
 
-/** The caption of an example, with its source and the model it was measured on; nothing for other texts and in lessons. */
-export function Caption({ of }: { of?: { caption: string; source: string } }) {
-  return of && !useContext(Preset) ? <p class="note">Measured on {chosen.model.name}: {of.caption} <cite>{of.source}</cite></p> : null;
+function chooseTexts({ text, pair }: Example): void {
+  setValues({ text, pair }, true);
+}
+
+/** The caption of a text that is an example, with the model it was measured on; nothing in lessons. */
+export function Caption({ all, text, pair }: { all: Example[]; text: string; pair?: string }) {
+  const of = all.find((example) => example.text === text && (pair === undefined || example.pair === pair));
+  return of && !useContext(Preset) ? <p class="note">Measured on {chosen.model.name}: {of.caption} <cite>{chosen.source}</cite></p> : null;
 }
 
 /** A switch whose value is "1" or "". */
@@ -58,31 +65,26 @@ export function Switch({ label, kept: [value, set] }: { label: string; kept: Kep
 }
 
 /** A labeled slider with its value as text. */
-export function Slider(props: {
-  label: string;
-  min: number;
-  max: number;
-  value: number;
-  text: string;
-  shown?: string;
-  set: (value: number) => void;
-  children?: ComponentChildren;
-}) {
+export function Slider({ label, text, shown = text, set, ...bounds }: { label: string; min: number; max: number; value: number; text: string; shown?: string; set: (value: number) => void }) {
   const id = useId();
   return (
     <p class="slider">
-      {props.children}
-      <label for={id}>{props.label}</label>
-      <input
-        type="range"
-        id={id}
-        min={props.min}
-        max={props.max}
-        value={props.value}
-        aria-valuetext={props.text}
-        onInput={(event) => props.set(Number(event.currentTarget.value))}
-      />
-      <output for={id}>{props.shown ?? props.text}</output>
+      <label for={id}>{label}</label>
+      <input type="range" id={id} {...bounds} aria-valuetext={text} onInput={(event) => set(Number(event.currentTarget.value))} />
+      <output for={id}>{shown}</output>
     </p>
+  );
+}
+
+/** A labeled select of values, with their names where they have others. */
+export function Choice({ label, all, value, set }: { label: string; all: readonly (string | readonly [string, string])[]; value: string; set: (value: string) => void }) {
+  const id = useId();
+  return (
+    <span class="choice">
+      <label for={id}>{label}</label>
+      <select id={id} value={value} onChange={(event) => set(event.currentTarget.value)}>
+        {all.map((entry) => (typeof entry === "string" ? [entry, entry] : entry)).map(([key, name]) => <option value={key}>{name}</option>)}
+      </select>
+    </span>
   );
 }

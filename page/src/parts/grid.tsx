@@ -1,9 +1,10 @@
 /** A grid of buttons by layer, the first layer at the bottom: one stop of the Tab key, on which the arrow keys move. */
 
 import type { ComponentChildren, CSSProperties } from "preact";
+import { arrow } from "../format";
 import { range } from "./drawing";
 
-export interface GridCell {
+interface GridCell {
   name: string;
   isChosen: boolean;
   children: ComponentChildren;
@@ -66,15 +67,13 @@ export function CellGrid({ name, class: css, rows, columns, heads, cell, follows
   );
 }
 
-const MOVES: Record<string, [number, number]> = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -Infinity], End: [0, Infinity] };
-
 function moveCell(event: KeyboardEvent & { currentTarget: HTMLElement }, follows: boolean): void {
-  const [here, move] = [document.activeElement as HTMLElement, MOVES[event.key]];
-  if (!move || !here.dataset.cell) return;
-  event.preventDefault();
-  const [y, x] = here.dataset.cell.split(".").map(Number);
-  const row = [...event.currentTarget.querySelectorAll<HTMLElement>(`[data-cell^="${y + move[0]}."]`)];
-  const to = Number.isFinite(move[1]) ? row.find(({ dataset }) => dataset.cell!.endsWith(`.${x + move[1]}`)) : row.at(move[1] < 0 ? 0 : -1);
+  const here = document.activeElement as HTMLElement;
+  const [down, right] = here.dataset.cell ? arrow(event) : [0, 0];
+  if (!down && !right) return;
+  const [y, x] = here.dataset.cell!.split(".").map(Number);
+  const row = [...event.currentTarget.querySelectorAll<HTMLElement>(`[data-cell^="${y - down}."]`)];
+  const to = Number.isFinite(right) ? row.find(({ dataset }) => dataset.cell!.endsWith(`.${x + right}`)) : row.at(right < 0 ? 0 : -1);
   to?.focus();
   if (follows && to?.ariaPressed) to.click();
 }

@@ -5,9 +5,8 @@ import { useContext, useEffect, useState } from "preact/hooks";
 import { Preset, setValues, useKept, usePlace } from "../address";
 import { grouped, within } from "../format";
 import { ask } from "../server";
-import { Skeleton } from "./answer";
-import { type Ability, Models, toModel } from "./models";
-import { readRecorded, type Recorded, RecordedAnswers } from "./recorded";
+import { Problem, Skeleton } from "./answer";
+import { type Ability, Models, type Recorded, RecordedAnswers, readRecorded } from "./models";
 import { Command } from "./share";
 
 export interface View {
@@ -57,8 +56,7 @@ export function Missing({ needs, children }: { needs: Ability[]; children?: Comp
   );
 }
 
-/** A titled part that a model answers, or recorded answers beside the command that serves one; within a lesson without title and lead. */
-export function Section(props: {
+interface Part {
   title: string;
   /** A description below the title. */
   lead: ComponentChildren;
@@ -66,16 +64,23 @@ export function Section(props: {
   /** Of its values in the address, in a view with several parts. */
   name?: string;
   Body: FunctionComponent<{ model: string }>;
-}) {
-  const { title, lead, needs, Body } = props;
+}
+
+/** A view of some parts. */
+export function parts(...all: Part[]): FunctionComponent {
+  return () => <>{all.map((part) => <Section {...part} />)}</>;
+}
+
+/** A titled part that a model answers, or recorded answers beside the command that serves one; within a lesson without title and lead. */
+export function Section({ title, lead, needs, name, Body }: Part) {
   const models = useContext(Models).filter(({ abilities }) => abilities.has(needs));
   if (needs === "embed") models.sort((a, b) => Number(b.isSentenceEncoder) - Number(a.isSentenceEncoder));
   const able = models.map(({ name }) => name);
   const isInLesson = useContext(Preset) !== null;
   const [part] = useKept("part", "");
-  const [kept, setModel] = useKept(props.name && !isInLesson ? `${props.name}-model` : "model", "");
+  const [kept, setModel] = useKept(name && !isInLesson ? `${name}-model` : "model", "");
   const model = able.includes(kept) ? kept : able[0];
-  if (part && props.name && part !== props.name) return null;
+  if (part && name && part !== name) return null;
   if (isInLesson) return <div class="part-body"><Body key={model} model={model} /></div>;
   return (
     <section class="part">
@@ -111,7 +116,7 @@ function RecordedPart({ needs, Body }: { needs: Ability; Body: FunctionComponent
       {recorded === undefined && <Skeleton />}
       {recorded && (
         <RecordedAnswers.Provider value={recorded}>
-          <Models.Provider value={[toModel(recorded.model)]}>
+          <Models.Provider value={[recorded.model]}>
             <div class="part-body later"><Body model={recorded.model.name} /></div>
           </Models.Provider>
         </RecordedAnswers.Provider>
@@ -147,17 +152,13 @@ export function lazy(load: () => Promise<FunctionComponent>): FunctionComponent 
   return () => {
     const [state, setState] = useState<"loading" | "loaded" | "failed">("loading");
     useEffect(() => {
-      load()
-        .catch(() => ask("info").then(load))
-        .then(
-          (component) => {
-            Loaded = component;
-            setState("loaded");
-          },
-          () => setState("failed"),
-        );
+      const show = (component: FunctionComponent) => {
+        Loaded = component;
+        setState("loaded");
+      };
+      load().catch(() => ask("info").then(load)).then(show, () => setState("failed"));
     }, []);
     if (Loaded) return <Loaded />;
-    return state === "failed" ? <p class="error" role="alert">This view was not loaded. Load the page again.</p> : <Skeleton />;
+    return state === "failed" ? <Problem>This view was not loaded. Load the page again.</Problem> : <Skeleton />;
   };
 }

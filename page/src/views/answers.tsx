@@ -1,51 +1,38 @@
 /** Answers: a question on a text, the answer marked in it, and the scores it was chosen by. */
 
 import { useEffect, useRef } from "preact/hooks";
-import { setValues, useKept, useSentence } from "../address";
-import { fixed, part } from "../format";
-import { Answer, useAnswer } from "../parts/answer";
-import { Chart } from "../parts/chart";
+import { setValues, useKept } from "../address";
+import { fixed } from "../format";
+import { Answer, Problem, useAnswer } from "../parts/answer";
 import { Bars } from "../parts/charts";
-import { extent, linearScale } from "../parts/drawing";
+import { Chart, extent, linearScale } from "../parts/drawing";
 import { Examples, TextField } from "../parts/forms";
+import { MarkedText } from "../parts/marked";
 import { Picture } from "../parts/save";
-import { Section, type View } from "../parts/section";
+import { parts } from "../parts/section";
 
 const TEXT =
   "The Amazon rainforest covers most of the Amazon basin of South America. The basin covers 7,000,000 square kilometres, " +
   "of which 5,500,000 are covered by the rainforest. The majority of the forest lies in Brazil, followed by Peru with 13 percent " +
   "and Colombia with 10 percent.";
 const EXAMPLES = [
-  ["Where", "Where does most of the forest lie?"],
-  ["How large", "How large is the basin?"],
-  ["No answer", "Who wrote the first book on the rainforest?"],
-] as const;
+  { name: "Where", question: "Where does most of the forest lie?" },
+  { name: "How large", question: "How large is the basin?" },
+  { name: "No answer", question: "Who wrote the first book on the rainforest?" },
+];
 
-export const answersView: View = {
-  id: "answers",
-  title: "Answers",
+export const AnswersView = parts({
+  title: "A question on a text",
+  lead: "The model gives each token two scores: one for the start of the answer, one for its end. The answer is the span with the largest sum.",
   needs: "answer",
-  Body: () => (
-    <Section
-      title="A question on a text"
-      lead="The model gives each token two scores: one for the start of the answer, one for its end. The answer is the span with the largest sum."
-      needs="answer"
-      Body={Answers}
-    />
-  ),
-};
+  Body: Answers,
+});
 
-interface Candidate {
-  text: string;
-  start: number;
-  end: number;
-  probability: number;
-}
 interface Answered {
   answer: string;
   start: number | null;
   end: number | null;
-  candidates: Candidate[];
+  candidates: { text: string; probability: number }[];
   null_odds?: number | null;
   null_threshold?: number | null;
 }
@@ -57,8 +44,8 @@ interface Scores {
 }
 
 function Answers({ model }: { model: string }) {
-  const context = useSentence(TEXT);
-  const question = useKept("question", context[0] === TEXT ? EXAMPLES[0][1] : "What is this about?");
+  const context = useKept("text", TEXT);
+  const question = useKept("question", context[0] === TEXT ? EXAMPLES[0].question : "What is this about?");
   const input = { question: question[0], context: context[0] };
   const isWritten = Boolean(question[0].trim() && context[0].trim());
   const asked = useAnswer<Answered[]>("answer", isWritten ? { model, inputs: [input] } : null);
@@ -67,14 +54,14 @@ function Answers({ model }: { model: string }) {
     <>
       <TextField label="Question" kept={question} />
       <TextField label="Text" kept={context} />
-      <Examples all={EXAMPLES} choose={(question) => setValues({ question, text: TEXT, pair: undefined }, true)} />
+      <Examples all={EXAMPLES} choose={({ question }) => setValues({ question, text: TEXT, pair: undefined }, true)} />
       <Answer asked={asked} class="card">
         {([found], { inputs: [{ question, context }] }) => {
           const isSame = scores.question.body?.context === context && scores.question.body?.question === question;
           return (
             <>
               <Found found={found} context={context} />
-              {isSame && scores.error !== undefined && <p class="error" role="alert">{scores.error}</p>}
+              {isSame && <Problem>{scores.error}</Problem>}
               {isSame && scores.answer && <SpanChart scores={scores.answer} found={found} />}
               <Alternatives found={found} />
             </>
@@ -89,19 +76,13 @@ function Found({ found: { answer, start, end }, context }: { found: Answered; co
   return (
     <>
       <p class="answer" aria-live="polite">{answer || (context.trim() ? "The text does not say." : "There is no text to answer from.")}</p>
-      <p class="running" dir="auto">
-        {start === null || end === null ? context : <>{part(context, 0, start)}<mark>{part(context, start, end)}</mark>{part(context, end)}</>}
-      </p>
+      <MarkedText text={context} spans={start === null || end === null ? [] : [{ start, end }]}>{(_, words) => <mark>{words}</mark>}</MarkedText>
     </>
   );
 }
 
 function Alternatives({ found }: { found: Answered }) {
-  const rows = found.candidates.slice(0, 5).map(({ text, probability }) => ({
-    label: text || "no answer",
-    share: probability,
-    strong: text === found.answer,
-  }));
+  const rows = found.candidates.slice(0, 5).map(({ text, probability: share }) => ({ label: text || "no answer", share, strong: text === found.answer }));
   return (
     <div class="columns later">
       <div class="candidates"><h3>Most probable answers</h3><Bars rows={rows} name="Most probable answers" file="answers" /></div>

@@ -5,14 +5,14 @@ import { setValues, useKept, usePlace } from "../address";
 import { type GradedAnswer, readAnswers, SET_SEPARATOR } from "../answers-file";
 import { grouped, percent } from "../format";
 import { type LabelScore, predictedOf } from "../labels";
-import { useParts } from "../parts/answer";
+import { Problem, useParts } from "../parts/answer";
 import { Scroll, Shades } from "../parts/charts";
-import { Choice, Explanations, useSecond } from "../parts/explained";
-import { TextField } from "../parts/forms";
+import { Explanations, useSecond } from "../parts/explained";
+import { Choice, TextField } from "../parts/forms";
 import { Models } from "../parts/models";
 import { Head } from "../parts/section";
 import { Command } from "../parts/share";
-import { ask, Refusal } from "../server";
+import { ask, refused } from "../server";
 import { Slices, useSlices } from "./slices";
 
 const MAX_CLASSES = 20; // of the matrix
@@ -60,16 +60,10 @@ export function Errors() {
   };
   useEffect(() => {
     if (kept) return;
-    ask("explore/evaluation").then(
-      ({ name, content }) => {
-        if (name !== null && !kept) read(name, content);
-        setIsAsked(true);
-      },
-      (refused) => {
-        if (!(refused instanceof Refusal)) throw refused;
-        setError(refused.message);
-      },
-    );
+    ask("explore/evaluation").then(({ name, content }) => {
+      if (name !== null && !kept) read(name, content);
+      setIsAsked(true);
+    }, refused(setError));
   }, []);
   const drop = (event: DragEvent) => {
     event.preventDefault();
@@ -87,7 +81,7 @@ export function Errors() {
         The answers to labeled texts that <code>cloze evaluate</code> wrote. A cell of the confusion matrix selects its rows, and a row shows why:
         change its text there, and see what changes the answer.
       </p>
-      {error && <p class="error" role="alert">{error}</p>}
+      <Problem>{error}</Problem>
       <div class="part-body">
         {file ? (
           <Table key={file.name} file={file} />
@@ -168,9 +162,9 @@ function Table({ file }: { file: File }) {
               <b>{compared.model}</b>: {compared.answers.length < rows.length ? `${grouped(compared.answers.length)} of ${grouped(rows.length)} answered` : rightOf(rows, compared.answers)}.
             </p>
           )}
-          {compared.error && <p class="error" role="alert">{compared.error}</p>}
+          <Problem>{compared.error}</Problem>
           <p class="controls">
-            {able.length > 1 && <Choice label="Explained by" all={able.map((name) => [name, name] as const)} value={model} set={(name) => setModel(name, true)} />}
+            {able.length > 1 && <Choice label="Explained by" all={able} value={model} set={(name) => setModel(name, true)} />}
             {choiceOfSecond}
           </p>
           <p class="examples">

@@ -1,14 +1,13 @@
 /** Fill: hide words of a sentence, and see what the model would put there, from both sides or from the left alone. */
 
-import { chooseText, useKept, useSentence } from "../address";
+import { useKept } from "../address";
 import chosen from "../examples.json";
-import { moveFocus, percent } from "../format";
+import { isMask, moveFocus, percent } from "../format";
 import { Answer, MAX_CHARACTERS, useAnswer } from "../parts/answer";
 import { Bars } from "../parts/charts";
 import { Caption, Examples, Switch, TextField } from "../parts/forms";
 import type { Candidate } from "../parts/models";
-import { Section, type View } from "../parts/section";
-import { isMask } from "../texts";
+import { parts } from "../parts/section";
 
 const MASK = "[MASK]";
 const EMOJI = /\p{RI}{2}|\p{ExtPict}[\p{M}\p{EMod}]*(?:\u200d\p{ExtPict}[\p{M}\p{EMod}]*)*/u; // flags and families are one
@@ -16,19 +15,12 @@ const WORD = new RegExp(`\\[mask\\]|<mask>|[\\p{L}\\p{N}][\\p{L}\\p{M}\\p{N}]*|$
 const TOP = 8;
 const LONG = 220; // characters from which the type shrinks
 
-export const fillView: View = {
-  id: "fill",
-  title: "Fill",
+export const FillView = parts({
+  title: "Fill in the blank",
+  lead: "BERT’s first pre-training task: name the hidden word from the words on both sides. Click a word to hide it, or to show it again.",
   needs: "fill",
-  Body: () => (
-    <Section
-      title="Fill in the blank"
-      lead="BERT’s first pre-training task: name the hidden word from the words on both sides. Click a word to hide it, or to show it again."
-      needs="fill"
-      Body={Fill}
-    />
-  ),
-};
+  Body: Fill,
+});
 
 interface Word {
   text: string;
@@ -37,7 +29,7 @@ interface Word {
   isHidden: boolean;
 }
 function Fill({ model }: { model: string }) {
-  const text = useSentence(chosen.fill[0].text);
+  const text = useKept("text", chosen.fill[0].text);
   const [hide, setHide] = useKept("hide", "");
   const left = useKept("left", "");
   const words = wordsOf(text[0].length > MAX_CHARACTERS ? "" : text[0], new Set(hide ? hide.split(",").map(Number) : []));
@@ -52,12 +44,9 @@ function Fill({ model }: { model: string }) {
   return (
     <>
       <Sentence text={text[0]} words={words} toggle={toggle} />
-      <Caption of={chosen.fill.find((example) => example.text === text[0])} />
+      <Caption all={chosen.fill} text={text[0]} />
       <TextField label="Your own sentence" kept={text} />
-      <Examples
-        all={chosen.fill.map((example) => [example.name, example.text] as const)}
-        choose={chooseText}
-      />
+      <Examples all={chosen.fill} />
       <p><Switch label="Also mask the words after each blank" kept={left} /></p>
       {hidden.length ? (
         <Answer asked={asked} class="masks" isLive>
@@ -126,11 +115,7 @@ function withMasks(text: string, words: Word[], from = text.length): string {
 function Blank({ word, number, full, left }: { word: Word; number: number; full: Candidate[]; left?: Candidate[] }) {
   const title = <>Blank {number}{!isMask(word.text) && <> · you hid “<bdi>{word.text}</bdi>”</>}</>;
   const rows = (candidates: Candidate[]) =>
-    candidates.map(({ token, probability }) => ({
-      label: token,
-      share: probability,
-      strong: token.toLowerCase() === word.text.toLowerCase(),
-    }));
+    candidates.map(({ token: label, probability: share }) => ({ label, share, strong: label.toLowerCase() === word.text.toLowerCase() }));
   if (!left) return <div class="card"><h3>{title}</h3><Bars rows={rows(full)} name={`Blank ${number}`} file={`blank-${number}`} /></div>;
   const [both, alone] = [full[0], left[0]];
   return (

@@ -1,9 +1,8 @@
 /** The answers of a model without attention heads: beside those with all heads, and as the effect of each head. */
 
-import { fixed, percent } from "../format";
+import { fixed, isMask, percent } from "../format";
 import { type BarRow, Bars, nextSentenceRows } from "../parts/charts";
 import type { Candidate } from "../parts/models";
-import { isMask } from "../texts";
 
 interface Answers {
   /** The candidates for each masked token. */

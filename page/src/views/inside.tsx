@@ -1,12 +1,11 @@
 /** Parts of the map: the input embeddings, the attention of each head, and how one attention weight is computed. */
 
-import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { fixed, floats } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Scroll, Strip, StripShades } from "../parts/charts";
 import { largestOf } from "../parts/drawing";
-import { AttentionExplorer, type Text } from "./attention";
+import { AttentionExplorer, type Text, type Tokens } from "./attention";
 import { type Cell, type Row, RowSteps } from "./row";
 
 /** Rows of an embedding table: their norms and first numbers. */
@@ -14,18 +13,11 @@ interface Rows {
   norms: number[];
   first: number[][];
 }
-interface Embedded {
-  tokens: string[];
-  /** Places of the tokens that the vocabulary does not know. */
-  unknown: number[];
+interface Embedded extends Tokens {
   input_ids: number[];
-  token_type_ids: number[];
-  embeddings: { word: Rows; segment: Rows; position: Rows; normalized: Rows };
+  embeddings: Record<"word" | "segment" | "position" | "normalized", Rows>;
 }
-interface Found {
-  tokens: string[];
-  unknown: number[];
-  token_type_ids: number[];
+interface Found extends Tokens {
   layers: number;
   heads: number;
   /** float32 [layers, heads, T, T] in base64. */
@@ -94,14 +86,12 @@ export function Heads({ text }: { text: Text }) {
   const asked = useAnswer<Found>("explore/inside", text);
   return (
     <Answer asked={asked}>
-      {(found, text: Text) => (
-        <Attention found={found}>{(cell, choose) => <Steps text={text} tokens={found.tokens} cell={cell} choose={choose} />}</Attention>
-      )}
+      {(found, text: Text) => <Attention found={found} text={text} />}
     </Answer>
   );
 }
 
-function Attention({ found, children }: { found: Found; children: (cell: Cell, choose: (to: number) => void) => ComponentChildren }) {
+function Attention({ found, text }: { found: Found; text: Text }) {
   const attention = useMemo(() => {
     const { tokens, unknown, token_type_ids, layers, heads } = found;
     const [size, all] = [tokens.length, floats(found.weights)];
@@ -109,7 +99,7 @@ function Attention({ found, children }: { found: Found; children: (cell: Cell, c
       tokens.map((_, from) => all.subarray(((layer * heads + head) * size + from) * size).subarray(0, size));
     return { tokens, unknown, segments: token_type_ids, layers, heads, rows };
   }, [found]);
-  return <AttentionExplorer of={attention}>{children}</AttentionExplorer>;
+  return <AttentionExplorer of={attention}>{(cell, choose) => <Steps text={text} tokens={found.tokens} cell={cell} choose={choose} />}</AttentionExplorer>;
 }
 
 /** The computation of one attention weight, which the server returns. */

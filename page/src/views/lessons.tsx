@@ -2,14 +2,14 @@
 
 import { useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { addressOf, Preset, setValues, useKept, usePlace } from "../address";
-import { within } from "../format";
+import { grouped, within } from "../format";
 import { headOf, type Measure, MEASURES, placeOf, ranked, type Row, type Step } from "../measures";
-import { Answer, Skeleton, useAnswer } from "../parts/answer";
-import { Bar } from "../parts/charts";
+import { Answer, Problem, Skeleton, useAnswer } from "../parts/answer";
+import { barCell, Table } from "../parts/charts";
 import { Switch } from "../parts/forms";
 import { type Ability, type Model, Models, useModel } from "../parts/models";
 import { Missing, Section, type View } from "../parts/section";
-import { ask, Refusal } from "../server";
+import { ask, refused } from "../server";
 
 interface Lesson {
   title: string;
@@ -26,13 +26,8 @@ const SHOWN = 5;
 export function Lessons({ views }: { views: View[] }) {
   const [course, setCourse] = useState<Course | null>(null);
   const [error, setError] = useState("");
-  useEffect(() => {
-    ask("explore/lessons").then(setCourse, (refused) => {
-      if (!(refused instanceof Refusal)) throw refused;
-      setError(refused.message);
-    });
-  }, []);
-  if (error) return <p class="error" role="alert">{error}</p>;
+  useEffect(() => void ask("explore/lessons").then(setCourse, refused(setError)), []);
+  if (error) return <Problem>{error}</Problem>;
   return course ? <Opened {...course} views={views} /> : <Skeleton />;
 }
 
@@ -236,22 +231,17 @@ function Reveal({ step, rows, guess, count }: { step: Step; rows: Row[]; guess: 
 }
 
 /** The first rows, and the marked rows. */
-function Ranking({ measure, rows, marked }: { measure: Measure; rows: Row[]; marked: unknown[] }) {
+function Ranking({ measure: { isDistance }, rows, marked }: { measure: Measure; rows: Row[]; marked: unknown[] }) {
   const largest = rows[0]?.value ?? 0;
-  return (
-    <table class="bars ranking" aria-label="Ranks">
-      <tbody>
-        {rows.filter((row, i) => measure.isDistance || i < SHOWN || marked.includes(row)).map((row) => (
-          <tr class={marked.includes(row) || (measure.isDistance && row.rank === 1) ? "strong" : undefined}>
-            {!measure.isDistance && <td>{row.rank.toLocaleString("en")}</td>}
-            <th scope="row">{row.label}</th>
-            {largest > 0 && <td class="bar"><Bar share={row.value / largest} /></td>}
-            <td>{row.shown}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
+  const shown = rows.filter((row, i) => isDistance || i < SHOWN || marked.includes(row));
+  const cellsOf = ({ rank, label, value, shown }: Row) => [
+    ...(isDistance ? [] : [<td>{grouped(rank)}</td>]),
+    <th scope="row">{label}</th>,
+    ...(largest > 0 ? [barCell(value / largest)] : []),
+    shown,
+  ];
+  const rowsOf = shown.map((row) => ({ cells: cellsOf(row), strong: marked.includes(row) || (isDistance && row.rank === 1) }));
+  return <Table class="bars ranking" name="Ranks" rows={rowsOf} />;
 }
 
 /** The questions with room for answers, which are printed in place of the page; and the model's answers on a page of their own. */

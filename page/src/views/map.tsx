@@ -1,33 +1,28 @@
 /** Map: layers up and tokens along, and the heads of each layer beside them; a cell opens its steps. */
 
-import { chooseText, type Kept, setValues, useKept, useSecondSentence, useSentence } from "../address";
+import { type Kept, setValues, useKept } from "../address";
 import chosen from "../examples.json";
 import { fixed, percent, within } from "../format";
-import { Answer, type Asked, useAnswer } from "../parts/answer";
+import { Answer, type Asked, Problem, useAnswer } from "../parts/answer";
 import { Shades } from "../parts/charts";
 import { largestOf, range } from "../parts/drawing";
-import { Choice } from "../parts/explained";
-import { Caption, Examples, Switch, TextField } from "../parts/forms";
+import { Caption, Choice, type Example, Examples, Switch, TextField } from "../parts/forms";
 import { CellGrid } from "../parts/grid";
 import { type Candidate, type Model, useModel } from "../parts/models";
-import { Section, type TextWindow, WindowBar } from "../parts/section";
-import { formatHeads, lineHeads, parseHeads, SPECIAL, type Text, UNKNOWN } from "./attention";
+import { parts, type TextWindow, WindowBar } from "../parts/section";
+import { formatHeads, lineHeads, parseHeads, SPECIAL, type Text, type Tokens, UNKNOWN } from "./attention";
 import { type Ablated, Comparison, type Effect, effectsOf } from "./heads";
 import { Heads, Inputs } from "./inside";
 import { Walk } from "./walk";
 
-const EXAMPLES: readonly (readonly [string, readonly string[]])[] = [
-  ...chosen.layers.map(({ name, text }) => [name, [text]] as const),
-  ["A pair", ["The man went to the store.", "He bought a gallon of milk."]],
-  ["It", ["The animal did not cross the street because it was too tired."]],
+const EXAMPLES: Example[] = [
+  ...chosen.layers,
+  { name: "A pair", text: "The man went to the store.", pair: "He bought a gallon of milk." },
+  { name: "It", text: "The animal did not cross the street because it was too tired." },
 ];
 
-interface Found {
-  tokens: string[];
-  /** Places of the tokens that the vocabulary does not know. */
-  unknown: number[];
+interface Found extends Tokens {
   window: TextWindow;
-  token_type_ids: number[];
   layers: number;
   heads: number;
   /** Places of the [MASK] tokens. */
@@ -38,20 +33,16 @@ interface Found {
   lens: Candidate[][] | null;
 }
 
-export function MapView() {
-  return (
-    <Section
-      title="The model as a map"
-      lead="Read a column upwards: what the MLM head would answer for a token after each layer. Beside it are the attention heads of each layer, in the color of what removing them does to the answer. A cell opens its steps."
-      needs="encode"
-      Body={ModelMap}
-    />
-  );
-}
+export const MapView = parts({
+  title: "The model as a map",
+  lead: "Read a column upwards: what the MLM head would answer for a token after each layer. Beside it are the attention heads of each layer, in the color of what removing them does to the answer. A cell opens its steps.",
+  needs: "encode",
+  Body: ModelMap,
+});
 
 function ModelMap({ model }: { model: string }) {
-  const text = useSentence(EXAMPLES[0][1][0]);
-  const pair = useSecondSentence();
+  const text = useKept("text", EXAMPLES[0].text);
+  const pair = useKept("pair", "");
   const [start] = useKept("start", "");
   const body = { model, text: text[0], pair: pair[0] || null, start: start === "" ? null : Number(start) };
   const asked = useAnswer<Found>("explore/map", text[0].trim() ? body : null);
@@ -61,8 +52,8 @@ function ModelMap({ model }: { model: string }) {
         <TextField label="Text; [MASK] hides a word" kept={text} />
         <TextField label="Second text, if there is one" kept={pair} />
       </div>
-      <Examples all={EXAMPLES} choose={([text, pair]) => chooseText(text, pair)} />
-      <Caption of={chosen.layers.find((example) => example.text === text[0])} />
+      <Examples all={EXAMPLES} />
+      <Caption all={chosen.layers} text={text[0]} />
       <Answer asked={asked}>{(found, text: Text) => <Shown found={found} text={text} />}</Answer>
     </>
   );
@@ -125,7 +116,7 @@ function Picture({ found, text }: { found: Found; text: Text }) {
           <div aria-busy={asked.isBusy || undefined}>
             <HeadEffects layers={layers} heads={heads} effect={effect} off={off} setOff={setOff} isOpen={open === "head"} />
             {effect && <EffectLegend effect={effect} />}
-            {asked.error !== undefined && <p class="error" role="alert">{asked.error}</p>}
+            <Problem>{asked.error}</Problem>
             {refusal && <p class="note">{refusal}</p>}
           </div>
         </div>

@@ -1,48 +1,44 @@
 /** Pairs: two sentences that may follow each other, and many side by side. */
 
-import { chooseText, useKept, useSecondSentence, useSentence } from "../address";
+import { useKept } from "../address";
 import { linesOf } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
 import { Bars, HeatMap, nextSentenceRows } from "../parts/charts";
 import { range } from "../parts/drawing";
 import { Caption, Examples, TextField } from "../parts/forms";
 import { useModel } from "../parts/models";
-import { Section } from "../parts/section";
+import { parts } from "../parts/section";
 import chosen from "../examples.json";
 import { WordInContext } from "./senses";
 
-export function PairsView() {
-  return (
-    <>
-      <Section
-        name="next"
-        title="Next sentence or not?"
-        lead="BERT’s second pre-training task: does sentence B follow sentence A in the text, or is it from another document?"
-        needs="next-sentence"
-        Body={NextSentence}
-      />
-      <Section
-        name="sense"
-        title="One word in several contexts"
-        lead="The embedding table has one vector for a word. BERT computes another one in each context. Move the slider from the table through the layers, and see whether the meanings separate."
-        needs="encode"
-        Body={WordInContext}
-      />
-      <Section
-        name="similarity"
-        title="Similarity of sentences"
-        lead="The cosine of the vectors of each two sentences; 1 is the same direction."
-        needs="embed"
-        Body={Similarity}
-      />
-    </>
-  );
-}
+export const PairsView = parts(
+  {
+    name: "next",
+    title: "Next sentence or not?",
+    lead: "BERT’s second pre-training task: does sentence B follow sentence A in the text, or is it from another document?",
+    needs: "next-sentence",
+    Body: NextSentence,
+  },
+  {
+    name: "sense",
+    title: "One word in several contexts",
+    lead: "The embedding table has one vector for a word. BERT computes another one in each context. Move the slider from the table through the layers, and see whether the meanings separate.",
+    needs: "encode",
+    Body: WordInContext,
+  },
+  {
+    name: "similarity",
+    title: "Similarity of sentences",
+    lead: "The cosine of the vectors of each two sentences; 1 is the same direction.",
+    needs: "embed",
+    Body: Similarity,
+  },
+);
 
 function NextSentence({ model }: { model: string }) {
-  const [first] = chosen.next_sentence;
-  const a = useSentence(first.a);
-  const b = useSecondSentence(first.b);
+  const all = chosen.next_sentence;
+  const a = useKept("text", all[0].text);
+  const b = useKept("pair", all[0].pair);
   const asked = useAnswer<number[]>("next-sentence", a[0].trim() && b[0].trim() ? { model, inputs: [[a[0], b[0]]] } : null);
   return (
     <>
@@ -50,11 +46,8 @@ function NextSentence({ model }: { model: string }) {
         <TextField label="Sentence A" kept={a} />
         <TextField label="Sentence B" kept={b} />
       </div>
-      <Examples
-        all={chosen.next_sentence.map((example) => [example.name, example] as const)}
-        choose={({ a, b }) => chooseText(a, b)}
-      />
-      <Caption of={chosen.next_sentence.find((example) => example.a === a[0] && example.b === b[0])} />
+      <Examples all={all} />
+      <Caption all={all} text={a[0]} pair={b[0]} />
       <Answer asked={asked} class="card" isLive>
         {([share]) => <Bars rows={nextSentenceRows(share)} name="Next sentence" file="next-sentence" />}
       </Answer>

@@ -1,26 +1,18 @@
 /** Predict: the probability of every label of a text. */
 
-import { fixed, part, percent } from "../format";
-import { type LabelScore, predictedOf } from "../labels";
+import { fixed, percent } from "../format";
+import { isNumber, type LabelScore, predictedOf } from "../labels";
 import { Answer, useAnswer } from "../parts/answer";
-import { Truncated, Unread } from "../parts/attribution";
-import { useClassified } from "../parts/classified";
-import { LabelBars } from "../parts/explained";
-import { Section, type View } from "../parts/section";
+import { MarkedText, Truncated } from "../parts/marked";
+import { LabelBars, useClassified } from "../parts/explained";
+import { parts } from "../parts/section";
 
-export const predictView: View = {
-  id: "predict",
-  title: "Predict",
+export const PredictView = parts({
+  title: "The probability of each label",
+  lead: "A fine-tuned classifier predicts the probability of each label of a text, or of a pair of texts.",
   needs: "predict",
-  Body: () => (
-    <Section
-      title="The probability of each label"
-      lead="A fine-tuned classifier predicts the probability of each label of a text, or of a pair of texts."
-      needs="predict"
-      Body={Predict}
-    />
-  ),
-};
+  Body: Predict,
+});
 
 interface Read {
   windows: number;
@@ -34,12 +26,18 @@ function ReadTexts({ texts, read: { windows, characters } }: { texts: string[]; 
   if (texts.every((text, i) => characters[i] >= [...text].length)) return null;
   return (
     <>
-      {texts.map((text, i) => (
-        <p class="running" dir="auto">{part(text, 0, characters[i])}<Unread>{part(text, characters[i])}</Unread></p>
-      ))}
+      {texts.map((text, i) => <MarkedText text={text} spans={[{ start: 0, end: characters[i] }]} isTruncated>{(_, words) => words}</MarkedText>)}
       <Truncated />
     </>
   );
+}
+
+/** The predicted labels; the number of a regression; the probability of the only class of a ranker. */
+function headlineOf(scores: LabelScore[]): string {
+  const [{ label, score, threshold }] = scores;
+  if (isNumber(scores)) return fixed(score);
+  if (scores.length === 1 && threshold === undefined) return `${percent(score)} ${label}`;
+  return predictedOf(scores).map(({ label }) => label).join(", ") || "No label is above its threshold";
 }
 
 function Predict({ model }: { model: string }) {
@@ -52,13 +50,11 @@ function Predict({ model }: { model: string }) {
       <Answer asked={asked} class="card" isLive>
         {([found], { inputs: [texts] }) => {
           const isSame = read.question.body?.text === texts[0] && read.question.body?.pair === (texts[1] ?? null);
-          const isNumber = found.length === 1 && found[0].label === "score"; // a regression, on a scale of its own
-          const isRanker = found.length === 1 && found[0].threshold === undefined; // of one class, more or less probable
           return (
             <>
-              <p class="answer">{isNumber ? fixed(found[0].score) : isRanker ? `${percent(found[0].score)} ${found[0].label}` : predictedOf(found).map(({ label }) => label).join(", ") || "No label is above its threshold"}</p>
+              <p class="answer">{headlineOf(found)}</p>
               {isSame && read.answer && <ReadTexts texts={texts} read={read.answer} />}
-              {!isNumber && <LabelBars scores={found} name="Labels" file="labels" />}
+              {!isNumber(found) && <LabelBars scores={found} name="Labels" file="labels" />}
             </>
           );
         }}

@@ -3,25 +3,21 @@
 import { useKept } from "../address";
 import { fixed, linesOf, percent } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
-import { Bar } from "../parts/charts";
-import { extent } from "../parts/drawing";
+import { Bars } from "../parts/charts";
+import { extent, range } from "../parts/drawing";
 import { TextField } from "../parts/forms";
 import { useModel } from "../parts/models";
-import { Section } from "../parts/section";
+import { parts } from "../parts/section";
 
 const QUERY = "How long is the river?";
 const PASSAGES = ["The river has two banks.", "From its source to the sea the river is 320 kilometers long.", "The city lies on a lake."];
 const PROMPT = "She opened the door and";
 const CHOICES = ["went in.", "was a Tuesday.", "ate the river."];
 
-export function RankView() {
-  return (
-    <>
-      <Section name="passages" title="Passages by relevance" lead="A ranker reads the query with each passage, and gives the pair a score." needs="rerank" Body={Passages} />
-      <Section name="choices" title="Choices by probability" lead="A multiple-choice model reads the beginning with each choice. A softmax over their scores gives the probabilities." needs="choose" Body={Choices} />
-    </>
-  );
-}
+export const RankView = parts(
+  { name: "passages", title: "Passages by relevance", lead: "A ranker reads the query with each passage, and gives the pair a score.", needs: "rerank", Body: Passages },
+  { name: "choices", title: "Choices by probability", lead: "A multiple-choice model reads the beginning with each choice. A softmax over their scores gives the probabilities.", needs: "choose", Body: Choices },
+);
 
 function Passages({ model }: { model: string }) {
   const query = useKept("query", QUERY);
@@ -37,7 +33,8 @@ function Passages({ model }: { model: string }) {
         {(found, { texts }) => {
           const isNumber = isRegression || found.some(({ score }) => score < 0 || score > 1); // logits of some cross-encoders
           const [low, high] = isNumber ? extent(found.map(({ score }) => score)) : [0, 1];
-          return <Ranked name="Passages" rows={found.map(({ index, score }) => ({ text: texts[index], share: (score - low) / (high - low || 1), shown: isNumber ? fixed(score) : percent(score) }))} />;
+          const rows = found.map(({ index, score }, i) => ({ label: texts[index], share: (score - low) / (high - low || 1), shown: isNumber ? fixed(score) : percent(score), strong: i === 0 }));
+          return <Bars name="Passages" class="ranked" rows={rows} />;
         }}
       </Answer>
     </>
@@ -55,27 +52,10 @@ function Choices({ model }: { model: string }) {
       <TextField label="Choices, one a line" kept={choices} rows={CHOICES.length} />
       <Answer asked={asked} class="card" isLive>
         {([{ probabilities }], { inputs: [{ choices }] }) => {
-          const rows = probabilities.map((share, i) => ({ text: choices[i], share, shown: percent(share) }));
-          return <Ranked name="Choices" rows={rows.sort((a, b) => b.share - a.share)} />;
+          const order = range(probabilities.length).sort((a, b) => probabilities[b] - probabilities[a]);
+          return <Bars name="Choices" class="ranked" rows={order.map((i, place) => ({ label: choices[i], share: probabilities[i], strong: place === 0 }))} />;
         }}
       </Answer>
     </>
-  );
-}
-
-/** Texts, the best first. */
-function Ranked({ name, rows }: { name: string; rows: { text: string; share: number; shown: string }[] }) {
-  return (
-    <table class="bars ranked" aria-label={name}>
-      <tbody>
-        {rows.map(({ text, share, shown }, i) => (
-          <tr class={i ? undefined : "strong"}>
-            <th scope="row" dir="auto">{text}</th>
-            <td class="bar"><Bar share={share} /></td>
-            <td>{shown}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
   );
 }

@@ -1,7 +1,8 @@
 /** One head’s output for one token: query · key, ÷ √head size, softmax, the weighted values. */
 
+import type { ComponentChildren } from "preact";
 import { fixed, moveFocus, percent, positive } from "../format";
-import { Bar, Scroll, Strip, StripShades } from "../parts/charts";
+import { barCell, Scroll, Strip, StripShades, Table } from "../parts/charts";
 import { largestOf, range } from "../parts/drawing";
 
 const SHOWN = 6;
@@ -46,8 +47,9 @@ function Product({ row: { query, key, products }, tokens, from, to }: { row: Row
   const [q, k] = [Array.from(query), Array.from(key[to])];
   const largest = largestOf([...q, ...k]);
   const order = range(q.length).sort((a, b) => Math.abs(q[b] * k[b]) - Math.abs(q[a] * k[a]));
-  const shown = order.slice(0, SHOWN);
-  const rest = order.slice(SHOWN).reduce((sum, i) => sum + q[i] * k[i], 0);
+  const others = order.slice(SHOWN);
+  const rows = order.slice(0, SHOWN).map((i): { cells: ComponentChildren[] } => ({ cells: [i + 1, fixed(q[i]), fixed(k[i]), fixed(q[i] * k[i])] }));
+  if (others.length) rows.push({ cells: [<>the other {others.length}</>, "", "", fixed(others.reduce((sum, i) => sum + q[i] * k[i], 0))] });
   return (
     <>
       <h4>query · key</h4>
@@ -57,16 +59,7 @@ function Product({ row: { query, key, products }, tokens, from, to }: { row: Row
         <span>key</span><Strip values={k} largest={largest} />
       </p>
       <StripShades largest={largest}>up to the largest of both vectors</StripShades>
-      <table class="numbers" aria-label="The largest products">
-        <thead><tr>{["number", "query", "key", "product"].map((name) => <th scope="col">{name}</th>)}</tr></thead>
-        <tbody>
-          {shown.map((i) => (
-            <tr><th scope="row">{i + 1}</th><td>{fixed(q[i])}</td><td>{fixed(k[i])}</td><td>{fixed(q[i] * k[i])}</td></tr>
-          ))}
-          {order.length > shown.length && <tr><th scope="row">the other {order.length - shown.length}</th><td /><td /><td>{fixed(rest)}</td></tr>}
-        </tbody>
-        <tfoot><tr><th scope="row">sum</th><td /><td /><td>{fixed(products[to])}</td></tr></tfoot>
-      </table>
+      <Table class="numbers" name="The largest products" head={["number", "query", "key", "product"]} rows={rows} foot={["sum", "", "", fixed(products[to])]} />
     </>
   );
 }
@@ -87,6 +80,9 @@ function Softmax({ row: { scores, weights }, tokens, to, choose }: { row: Row; t
   const largest = Math.max(...scores);
   const total = scores.reduce((sum, score) => sum + Math.exp(score - largest), 0);
   const order = range(weights.length).sort((a, b) => weights[b] - weights[a]);
+  const button = (i: number) => (
+    <button type="button" class="link" tabIndex={i === to ? 0 : -1} aria-label={`${tokens[i]}, token ${i + 1}`} onClick={() => choose(i)}>{tokens[i]}</button>
+  );
   return (
     <>
       <h4>softmax</h4>
@@ -98,18 +94,12 @@ function Softmax({ row: { scores, weights }, tokens, to, choose }: { row: Row; t
         e^({fixed(scores[to], 2)} − {parenthesized(largest)}) ÷ Σ = {positive(Math.exp(scores[to] - largest))} ÷ {fixed(total)} = <b>{percent(weights[to])}</b>
       </p>
       <Scroll label="Attention weight of each token" class="tall">
-        <table class="bars scores" aria-label="Score and attention weight of each token" onKeyDown={moveFocus}>
-          <tbody>
-            {order.map((i) => (
-              <tr class={i === to ? "strong" : undefined}>
-                <th scope="row"><button type="button" class="link" tabIndex={i === to ? 0 : -1} aria-label={`${tokens[i]}, token ${i + 1}`} onClick={() => choose(i)}>{tokens[i]}</button></th>
-                <td>{fixed(scores[i], 2)}</td>
-                <td class="bar"><Bar share={weights[i]} /></td>
-                <td>{percent(weights[i])}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          class="bars scores"
+          name="Score and attention weight of each token"
+          rows={order.map((i) => ({ strong: i === to, cells: [button(i), fixed(scores[i], 2), barCell(weights[i]), percent(weights[i])] }))}
+          onKeyDown={moveFocus}
+        />
       </Scroll>
     </>
   );
@@ -126,26 +116,18 @@ function Values({ row, tokens, to }: { row: Row; tokens: string[]; to: number })
   const shown = [...new Set([to, ...order.slice(0, SHOWN - 1)])].sort((a, b) => weights[b] - weights[a]);
   const largest = largestOf(shown.flatMap((i) => value[i]));
   const few = (vector: number[]) => `${vector.slice(0, 3).map((number) => fixed(number, 2).padStart(6)).join(" ")} …`;
+  const cells = (vector: number[]) => [<td class="bar"><Strip values={vector} largest={largest} /></td>, few(vector)];
   return (
     <>
       <h4>weighted values</h4>
       <p class="note">The value of each token, {value[0].length} numbers, times its weight. Their sum is the output of the head.</p>
-      <table class="numbers values" aria-label="Values times their weights">
-        <thead><tr>{["token", "weight", "weight × value", "first numbers"].map((name) => <th scope="col">{name}</th>)}</tr></thead>
-        <tbody>
-          {shown.map((i) => (
-            <tr class={i === to ? "strong" : undefined}>
-              <th scope="row">{tokens[i]}</th>
-              <td>{percent(weights[i])}</td>
-              <td class="bar"><Strip values={weighted[i]} largest={largest} /></td>
-              <td>{few(weighted[i])}</td>
-            </tr>
-          ))}
-        </tbody>
-        <tfoot>
-          <tr><th scope="row">sum of all</th><td>100%</td><td class="bar"><Strip values={context} largest={largest} /></td><td>{few(context)}</td></tr>
-        </tfoot>
-      </table>
+      <Table
+        class="numbers values"
+        name="Values times their weights"
+        head={["token", "weight", "weight × value", "first numbers"]}
+        rows={shown.map((i) => ({ strong: i === to, cells: [tokens[i], percent(weights[i]), ...cells(weighted[i])] }))}
+        foot={["sum of all", "100%", ...cells(context)]}
+      />
       <StripShades largest={largest}>up to the largest number of these values, before the weights</StripShades>
     </>
   );

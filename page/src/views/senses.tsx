@@ -2,11 +2,10 @@
 
 import { useState } from "preact/hooks";
 import { useKept } from "../address";
-import { percent } from "../format";
+import { linesOf, percent } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
-import { useWidth } from "../parts/chart";
 import { HeatMap } from "../parts/charts";
-import { largestOf, linearScale, SYMBOL_COUNT, symbolPath } from "../parts/drawing";
+import { largestOf, linearScale, SYMBOL_COUNT, symbolPath, useWidth } from "../parts/drawing";
 import { Slider, TextField } from "../parts/forms";
 import { Picture } from "../parts/save";
 
@@ -31,18 +30,8 @@ interface Found {
 
 /** Sentences with the number of their sense: an empty line begins the next sense. */
 export function bySense(text: string): { sentence: string; sense: number }[] {
-  let sense = 0;
-  let isNew = false;
-  const found: { sentence: string; sense: number }[] = [];
-  for (const line of text.split("\n").map((each) => each.trim())) {
-    if (!line) isNew = found.length > 0;
-    else {
-      if (isNew) sense += 1;
-      isNew = false;
-      found.push({ sentence: line, sense });
-    }
-  }
-  return found;
+  const senses = text.split(/\n\s*\n/).map(linesOf).filter((lines) => lines.length);
+  return senses.flatMap((lines, sense) => lines.map((sentence) => ({ sentence, sense })));
 }
 
 export function WordInContext({ model }: { model: string }) {

@@ -4,9 +4,9 @@ import { setValues, useKept } from "../address";
 import type { GradedAnswer } from "../answers-file";
 import { grouped, percent } from "../format";
 import { useParts } from "../parts/answer";
-import { Bar } from "../parts/charts";
+import { barCell, Table } from "../parts/charts";
 import { range } from "../parts/drawing";
-import { Choice } from "../parts/explained";
+import { Choice } from "../parts/forms";
 import { ask } from "../server";
 
 const BINS = 4;
@@ -35,35 +35,27 @@ export function Slices(props: { rows: GradedAnswer[]; found: Found; second: stri
   const choose = (slice?: string, by = kind) => setValues({ slice, by, ...(slice && { show: "all" }) }, true);
   const hasSecond = Boolean(second) && others.length === rows.length;
   const wrongOf = (slice: Slice, answers: { answer: string }[]) => slice.rows.filter((i) => answers[i].answer !== rows[i].gold).length;
-  const rate = (wrong: number, { rows }: Slice) => (
-    <>
-      <td class="bar"><Bar share={wrong / rows.length} /></td>
-      <td>{percent(wrong / rows.length)}</td>
-    </>
+  const rate = (wrong: number, { rows }: Slice) => [barCell(wrong / rows.length), percent(wrong / rows.length)];
+  const rateHead = (title: string) => [<th scope="col" class="rate">{title}</th>, <td />];
+  const button = ({ name }: Slice) => (
+    <button type="button" class="link" aria-pressed={chosen === name} onClick={() => choose(chosen === name ? undefined : name)}>{name}</button>
   );
+  const cellsOf = (slice: Slice) => [
+    button(slice),
+    grouped(slice.rows.length),
+    ...(areAllWrong ? [] : [grouped(wrongOf(slice, rows)), ...rate(wrongOf(slice, rows), slice)]),
+    ...(hasSecond ? rate(wrongOf(slice, others), slice) : []),
+  ];
   return (
     <div class="card">
       <p class="controls"><Choice label="Errors by" all={KINDS} value={kind} set={(value) => choose(undefined, value)} /></p>
       {note !== undefined ? <p class="note" role="status">{note}</p> : (
-        <table class="bars slices" aria-label={`Errors by ${KINDS.find(([key]) => key === kind)?.[1]}`}>
-          <thead>
-            <tr>
-              <th scope="col">slice</th><th scope="col">rows</th>
-              {!areAllWrong && <><th scope="col">wrong</th><th scope="col" class="rate">error rate</th><td /></>}
-              {hasSecond && <><th scope="col" class="rate">{second}</th><td /></>}
-            </tr>
-          </thead>
-          <tbody>
-            {slices.map((slice) => (
-              <tr>
-                <th scope="row"><button type="button" class="link" aria-pressed={chosen === slice.name} onClick={() => choose(chosen === slice.name ? undefined : slice.name)}>{slice.name}</button></th>
-                <td>{grouped(slice.rows.length)}</td>
-                {!areAllWrong && <><td>{grouped(wrongOf(slice, rows))}</td>{rate(wrongOf(slice, rows), slice)}</>}
-                {hasSecond && rate(wrongOf(slice, others), slice)}
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          class="bars slices"
+          name={`Errors by ${KINDS.find(([key]) => key === kind)?.[1]}`}
+          head={["slice", "rows", ...(areAllWrong ? [] : ["wrong", ...rateHead("error rate")]), ...(hasSecond ? rateHead(second) : [])]}
+          rows={slices.map((slice) => ({ cells: cellsOf(slice) }))}
+        />
       )}
       {areAllWrong && <p class="note">The file has wrong answers alone: which share of a slice is wrong cannot be known. <code>cloze evaluate -o</code> writes all answers.</p>}
     </div>

@@ -1,33 +1,23 @@
 /** The boxes on the way of a token, each with its computation, its numbers, and a check of the first of them. */
 
-import { fixed, floats, percent } from "../format";
+import { fixed, floats, isMask, percent } from "../format";
+import type { BarRow } from "../parts/charts";
 import type { Candidate } from "../parts/models";
-import type { TextWindow } from "../parts/section";
-import { isMask } from "../texts";
+import type { Tokens } from "./attention";
 
-export interface Vector {
+interface Vector {
   norm: number;
   /** float32 in base64. */
   values: string;
 }
-export interface Layer {
-  steps: Record<string, Vector>;
-  /** Of each head, from the token to all tokens. */
-  scores: number[][];
-  weights: number[][];
-  movements: number[];
-}
-export interface Trace {
-  tokens: string[];
-  /** Places of the tokens that the vocabulary does not know. */
-  unknown: number[];
-  window: TextWindow;
-  token_type_ids: number[];
+
+export interface Trace extends Tokens {
   token: number;
   token_id: number;
   heads: number;
   input: Record<"word" | "segment" | "position" | "normalized", Vector>;
-  layers: Layer[];
+  /** Scores and weights are of each head, from the token to all tokens. */
+  layers: { steps: Record<string, Vector>; scores: number[][]; weights: number[][] }[];
   masked_lm: { transformed: Vector; logits: number[]; candidates: Candidate[][] } | null;
   pooler: { pooled: Vector; logits: [number, number]; is_next: number } | null;
 }
@@ -47,7 +37,7 @@ export interface Station {
   perHead?: boolean;
   /** Whether the numbers are shares of a whole. */
   isShare?: boolean;
-  candidates?: { label: string; share: number; strong?: boolean }[];
+  candidates?: BarRow[];
   /** The computation of the first number, or of another sum. */
   check?: string;
 }
@@ -73,29 +63,25 @@ export function stationsOf(trace: Trace): Station[] {
   return [...inputStations(trace), ...trace.layers.flatMap((_, layer) => layerStations(trace, layer)), ...outputStations(trace)];
 }
 
+/** A box of the input or of the output, with all numbers of a vector if it has one. */
+function boxOf(group: string, name: string, title: string, formula: string, purpose: string, { vector, ...more }: Partial<Station>): Station {
+  return { id: `${group.toLowerCase()}.${name}`, group, layer: null, title, formula, purpose, vector, shown: vector ? floats(vector.values) : [], ...more };
+}
+
 function inputStations({ input, tokens, token, token_id, token_type_ids }: Trace): Station[] {
-  const place = { group: "Input", layer: null };
   const word = tokens[token];
+  const segment = "AB"[token_type_ids[token]];
   const [w, s, p] = [input.word, input.segment, input.position].map(({ values }) => floats(values)[0]);
-  const vector = (id: string, key: keyof Trace["input"], title: string, formula: string, purpose: string, check?: string): Station => ({
-    ...place, id: `input.${id}`, title, formula, purpose, check, vector: input[key], shown: floats(input[key].values),
-  });
+  const split = `The text is split into ${tokens.length} tokens. “${word}” is number ${token_id} of the vocabulary; it is token ${token + 1} of the text, in segment ${segment}.`;
+  const sum = `first number of the sum: ${fixed(w)} + ${fixed(s)} + ${fixed(p)} = ${fixed(w + s + p)}`;
   return [
-    {
-      ...place,
-      id: "input.token",
-      title: "Token",
-      formula: `“${word}” is token ${token_id}`,
-      purpose: `The text is split into ${tokens.length} tokens. “${word}” is number ${token_id} of the vocabulary; it is token ${token + 1} of the text, in segment ${"AB"[token_type_ids[token]]}.`,
-      shown: [],
-    },
-    vector("word", "word", "Token embedding", `row ${token_id} of a table`, "A learned vector for each token of the vocabulary."),
-    vector("segment", "segment", "Segment embedding", `row ${token_type_ids[token]}: ${"AB"[token_type_ids[token]]}`, "A learned vector for each of the two segments, A and B."),
-    vector("position", "position", "Position embedding", `row ${token}`, "A learned vector for each position: without it BERT would not know the order of the words."),
-    vector(
-      "normalized", "normalized", "Sum and LayerNorm", "LayerNorm(token + segment + position)",
-      "The three vectors are added and normalized. This is the input of layer 1.",
-      `first number of the sum: ${fixed(w)} + ${fixed(s)} + ${fixed(p)} = ${fixed(w + s + p)}`,
+    boxOf("Input", "token", "Token", `“${word}” is token ${token_id}`, split, {}),
+    boxOf("Input", "word", "Token embedding", `row ${token_id} of a table`, "A learned vector for each token of the vocabulary.", { vector: input.word }),
+    boxOf("Input", "segment", "Segment embedding", `row ${token_type_ids[token]}: ${segment}`, "A learned vector for each of the two segments, A and B.", { vector: input.segment }),
+    boxOf("Input", "position", "Position embedding", `row ${token}`, "A learned vector for each position: without it BERT would not know the order of the words.", { vector: input.position }),
+    boxOf(
+      "Input", "normalized", "Sum and LayerNorm", "LayerNorm(token + segment + position)",
+      "The three vectors are added and normalized. This is the input of layer 1.", { vector: input.normalized, check: sum },
     ),
   ];
 }
@@ -128,43 +114,34 @@ function normalization({ values }: Vector): string {
 }
 
 function outputStations({ masked_lm, pooler, tokens, token }: Trace): Station[] {
-  const place = { group: "Output", layer: null };
   const found: Station[] = [];
   if (masked_lm) {
     const best = masked_lm.candidates[masked_lm.candidates.length - 1];
     const logits = masked_lm.logits.map((logit, i) => `${best[i].token} ${fixed(logit, 2)}`).join(", ");
+    const filled = isMask(tokens[token]) ? "What the model fills in." : `What the model would fill in here; it sees “${tokens[token]}” itself.`;
+    const candidates = best.map(({ token: label, probability: share }, i) => ({ label, share, strong: i === 0 }));
     found.push(
-      {
-        ...place, id: "output.transformed", title: "MLM head", formula: "LayerNorm(activation(dense(x)))",
-        purpose: "A dense layer, the activation and LayerNorm on the last vector of the token.",
-        vector: masked_lm.transformed, shown: floats(masked_lm.transformed.values),
-      },
-      {
-        ...place, id: "output.logits", title: "Logits", formula: "x · embedding of each word + bias",
-        purpose: "The vector is multiplied with the embedding of every token of the vocabulary: the table of the input, used again. The largest are",
-        check: logits, shown: masked_lm.logits,
-      },
-      {
-        ...place, id: "output.probabilities", title: "Probabilities", formula: "softmax(logits)",
-        purpose: isMask(tokens[token]) ? "What the model fills in." : `What the model would fill in here; it sees “${tokens[token]}” itself.`,
-        candidates: best.map(({ token: label, probability }, i) => ({ label, share: probability, strong: i === 0 })),
-        isShare: true, shown: best.map(({ probability }) => probability),
-      },
+      boxOf(
+        "Output", "transformed", "MLM head", "LayerNorm(activation(dense(x)))",
+        "A dense layer, the activation and LayerNorm on the last vector of the token.", { vector: masked_lm.transformed },
+      ),
+      boxOf(
+        "Output", "logits", "Logits", "x · embedding of each word + bias",
+        "The vector is multiplied with the embedding of every token of the vocabulary: the table of the input, used again. The largest are",
+        { check: logits, shown: masked_lm.logits },
+      ),
+      boxOf("Output", "probabilities", "Probabilities", "softmax(logits)", filled, { candidates, isShare: true, shown: candidates.map(({ share }) => share) }),
     );
   }
   if (pooler) {
+    const { logits, pooled, is_next } = pooler;
+    const check = `logits: follows ${fixed(logits[0], 2)}, from elsewhere ${fixed(logits[1], 2)}; ${percent(is_next)} for follows`;
     found.push(
-      {
-        ...place, id: "output.pooled", title: "Pooler", formula: "tanh(dense([CLS]))",
-        purpose: "The last vector of [CLS], not of the chosen token, stands for the whole text.",
-        vector: pooler.pooled, shown: floats(pooler.pooled.values),
-      },
-      {
-        ...place, id: "output.next", title: "Next sentence", formula: "softmax(dense(pooled))",
-        purpose: "Whether segment B follows segment A. With one text there is no B: the answer then means nothing.",
-        check: `logits: follows ${fixed(pooler.logits[0], 2)}, from elsewhere ${fixed(pooler.logits[1], 2)}; ${percent(pooler.is_next)} for follows`,
-        shown: pooler.logits,
-      },
+      boxOf("Output", "pooled", "Pooler", "tanh(dense([CLS]))", "The last vector of [CLS], not of the chosen token, stands for the whole text.", { vector: pooled }),
+      boxOf(
+        "Output", "next", "Next sentence", "softmax(dense(pooled))",
+        "Whether segment B follows segment A. With one text there is no B: the answer then means nothing.", { check, shown: logits },
+      ),
     );
   }
   return found;

@@ -5,7 +5,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { setValues, useKept } from "../address";
 import { fixed, floats, percent } from "../format";
 import { Answer, useAnswer } from "../parts/answer";
-import { Bar, Bars, Scroll, Strip, StripShades } from "../parts/charts";
+import { barCell, Bars, Scroll, Strip, StripShades, Table } from "../parts/charts";
 import { largestOf, range } from "../parts/drawing";
 import type { Text } from "./attention";
 import { type Station, stationsOf, type Trace } from "./stations";
@@ -71,9 +71,9 @@ function Flow({ stations, at, go }: { stations: Station[]; at: number; go: (plac
 
   useLayoutEffect(() => {
     const box = boxOf(at);
-    const [region, dot] = [flow.current!, packet.current!];
-    const top = box.offsetTop + box.offsetHeight / 2;
-    dot.style.transform = `translate(${box.offsetLeft}px, ${top}px)`;
+    const region = flow.current!;
+    const top = middleOf(box);
+    packet.current!.style.transform = `translate(${box.offsetLeft}px, ${top}px)`;
     if (scrolledTo.current === at) return;
     scrolledTo.current = -1;
     const wanted = top - region.clientHeight * 0.45;
@@ -116,12 +116,7 @@ function Flow({ stations, at, go }: { stations: Station[]; at: number; go: (plac
         <section class="stage" aria-label={group}>
           <h4>{group}</h4>
           <div class={`boxes ${group.startsWith("Layer") ? "layer" : ""}`}>
-            {group.startsWith("Layer") && (
-              <>
-                <span class="bypass first" aria-hidden="true" />
-                <span class="bypass second" aria-hidden="true" />
-              </>
-            )}
+            {group.startsWith("Layer") && ["first", "second"].map((place) => <span class={`bypass ${place}`} aria-hidden="true" />)}
             {stations.map((station, i) => (station.group === group ? <Box station={station} place={i} isHere={i === at} go={go} /> : null))}
           </div>
         </section>
@@ -206,19 +201,12 @@ function PerHead({ trace, station, head, setHead }: { trace: Trace; station: Sta
         ))}
       </p>
       <Scroll label="Scores and weights of all tokens" class="tall">
-        <table class="bars scores" aria-label={`Scores and weights of head ${head + 1}`}>
-          <thead><tr><th scope="col">token</th><th scope="col">score</th><td /><th scope="col">weight</th></tr></thead>
-          <tbody>
-            {order.map((i) => (
-              <tr>
-                <th scope="row">{trace.tokens[i]}</th>
-                <td>{fixed(scores[head][i], 2)}</td>
-                <td class="bar"><Bar share={weights[head][i]} /></td>
-                <td>{percent(weights[head][i])}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          class="bars scores"
+          name={`Scores and weights of head ${head + 1}`}
+          head={["token", "score", <td />, "weight"]}
+          rows={order.map((i) => ({ cells: [trace.tokens[i], fixed(scores[head][i], 2), barCell(weights[head][i]), percent(weights[head][i])] }))}
+        />
       </Scroll>
       <p class="examples"><button type="button" class="chip" onClick={open}>How these are computed, number by number</button></p>
     </>

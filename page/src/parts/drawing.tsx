@@ -1,4 +1,7 @@
-/** Ranges and scales of numbers, colors, and paths of lines, links and symbols. */
+/** Ranges and scales of numbers, colors, paths of lines, links and symbols, and SVG at the width of its container. */
+
+import type { ComponentChildren, RefObject } from "preact";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 type Point = readonly [number, number];
 
@@ -60,6 +63,11 @@ export function symbolPath(number: number, area: number): string {
   return `M${formatted(points)}Z`;
 }
 
+/** The style of a shaded cell or word: a share of the full color. */
+export function strengthOf(share: number): Record<string, string> {
+  return { "--strength": `${Math.round(100 * share)}%` };
+}
+
 /** The value of a color variable of the style sheet, as rgb(…). */
 export function colorOf(variable: string): string {
   const probe = document.createElement("span");
@@ -68,4 +76,28 @@ export function colorOf(variable: string): string {
   const { color } = getComputedStyle(probe);
   probe.remove();
   return color;
+}
+
+/** A ref for an element, and its width in pixels. */
+export function useWidth(): [RefObject<HTMLDivElement | null>, number] {
+  const container = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(400);
+  useLayoutEffect(() => {
+    const measure = () => setWidth((before) => container.current?.getBoundingClientRect().width || before); // 0 if hidden
+    const observer = new ResizeObserver(measure);
+    observer.observe(container.current!);
+    measure();
+    return () => observer.disconnect();
+  }, []);
+  return [container, width];
+}
+
+/** An SVG of the width of its container, so that text has the same size in all charts; `children` draws it. */
+export function Chart({ height, label, class: css, children: draw }: { height: number; label: string; class?: string; children: (width: number) => ComponentChildren }) {
+  const [container, width] = useWidth();
+  return (
+    <div class={css} ref={container}>
+      <svg viewBox={`0 0 ${width} ${height}`} role="img" aria-label={label}>{draw(width)}</svg>
+    </div>
+  );
 }

@@ -1,2 +1,0 @@
-// Built from page/ by "make page". Sources: 137420429b7c68b0
-import{c,e as l,f as u,j as s}from"./chunk-UMMFDZYE.js";function d(){let e=u(null),[i,o]=c(400);return l(()=>{let t=()=>o(r=>e.current?.getBoundingClientRect().width||r),n=new ResizeObserver(t);return n.observe(e.current),t(),()=>n.disconnect()},[]),[e,i]}function h({height:e,label:i,class:o,children:t}){let[n,r]=d();return s("div",{class:o,ref:n,children:s("svg",{viewBox:`0 0 ${r} ${e}`,role:"img","aria-label":i,children:t(r)})})}export{d as a,h as b};
