@@ -128,9 +128,11 @@ def _wait_for_step(run: Path, step: int, seconds: float = 120) -> None:
 @pytest.mark.parametrize("killed", [1, pytest.param(0, marks=pytest.mark.exhaustive)])
 @pytest.mark.protected
 def test_killed_rank_ends_the_others_and_is_named(nano, tmp_path, killed):
-    """Without torchrun the first rank keeps the roll, and takes it with it."""
+    """In the second case, torchrun's agent, which keeps the roll, is lost with the rank."""
     ranks = Ranks(2, pretrain, replace(nano, steps=5000), tmp_path / "run")
     _wait_for_step(tmp_path / "run", 3)
+    if killed == 0:
+        del ranks.store
     ranks.processes[killed].kill()
     died = time.monotonic()
     codes = ranks.join(30)

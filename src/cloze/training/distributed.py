@@ -4,6 +4,7 @@ Rank zero alone writes files and messages. Data about the run (a clock, a reques
 CPU to CPU, gradients from device to device. Without torchrun there is one rank, and nothing is sent.
 """
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +31,7 @@ ROLL_CALL_SECONDS = 5.0
 """Time for the remaining ranks to report after one was lost."""
 WAIT_TIMEOUT = timedelta(days=7)
 """Time that ranks wait for rank zero, which may build Google's instances for hours."""
+_connections = itertools.count()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,7 +145,8 @@ def init_distributed(device: str) -> Iterator[DistributedContext]:
         # gloo between CPUs, and the accelerator's backend for gradients
         backend = f"cpu:gloo,{resolved.type}:{distributed.get_default_backend_for_device(resolved)}"
     store, _, _ = next(rendezvous("env://"))
-    store = PrefixStore(f"restart-{num_restarts()}", store)  # addresses from before a restart are stale
+    # addresses from before a restart, and of an earlier run of this process, are stale
+    store = PrefixStore(f"restart-{num_restarts()}/{next(_connections)}", store)
     distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size)
     wait_group = distributed.new_group(backend="gloo", timeout=WAIT_TIMEOUT)
     context = DistributedContext(resolved, rank, world_size, wait_group)
