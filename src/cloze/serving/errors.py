@@ -6,7 +6,7 @@ Source: OpenAI's API reference, errors.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from fastapi import FastAPI, Request
@@ -14,11 +14,9 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from cloze.errors import ClozeError, RunError
 from cloze.serving.limits import MAX_CHARACTERS
-from cloze.serving.queue import ComputationFailed, DeadlineExceeded, Overloaded
 from cloze.serving.schema import TOO_LONG, TOO_MANY, ResponseModel
 from cloze.serving.served_model import UnknownModelError
 
@@ -28,7 +26,6 @@ ErrorType: TypeAlias = Literal[
 
 OPENAI_PREFIX = "/v1/"
 _MAX_MESSAGE_CHARACTERS = 500
-_RETRY_SECONDS = 1
 
 
 class ErrorBody(ResponseModel):
@@ -79,13 +76,6 @@ _OPENAI_TYPES = {401: "authentication_error", 424: "server_error", 429: "rate_li
 _FIRST_SERVER_ERROR = 500
 
 
-class Refused(Exception):  # noqa: N818 (nothing is wrong but the request)
-    """A request that gets an error response before a route sees it."""
-
-    def __init__(self, response: Response) -> None:
-        self.response = response
-
-
 def computation_errors(path: str) -> Sequence[int]:
     """Return the status codes of a path that a model answers; under /v1 an unknown model is 404."""
     return [status for status in _ERRORS if status != 404 or path.startswith(OPENAI_PREFIX)]
@@ -97,84 +87,51 @@ def documented_errors(path: str, statuses: Iterable[int]) -> dict[int | str, dic
     return {status: {"model": body, "description": _ERRORS[status][1]} for status in statuses}
 
 
-class ErrorResponse(Response):
-    """An error in the form that the clients of the requested path read."""
-
-    def __init__(
-        self,
-        status: int,
-        error: str,
-        headers: Mapping[str, str] | None = None,
-        *,
-        is_of_model: bool = False,
-    ) -> None:
-        super().__init__(status_code=status)
-        self._is_of_model = is_of_model
-        self._error = " ".join(error.split())[:_MAX_MESSAGE_CHARACTERS]
-        self._extra_headers = headers
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
-        status = self.status_code
-        kind: ErrorType = "NotFound" if status in (404, 405) else _ERRORS.get(status, ("Validation",))[0]
-        body: BaseModel = ErrorBody(error=self._error, error_type=kind)
-        if scope["path"].startswith(OPENAI_PREFIX):
-            default = "invalid_request_error" if status < _FIRST_SERVER_ERROR else "server_error"
-            openai_type = _OPENAI_TYPES.get(status, default)
-            code = "model_not_found" if self._is_of_model else kind
-            status = 404 if self._is_of_model else status
-            body = OpenAIErrorBody(
-                error=OpenAIError(message=self._error, type=openai_type, param=None, code=code)
-            )
-        content = json.dumps(body.model_dump())
-        response = Response(content, status, self._extra_headers, media_type="application/json")
-        await response(scope, receive, send)
-
-
-def overloaded() -> Response:
-    """Return the response to requests that find the queue full."""
-    what = "too many requests are queued: try again later"
-    return ErrorResponse(429, what, {"Retry-After": str(_RETRY_SECONDS)})
-
-
-def shutting_down() -> Response:
-    """Return the response to requests that arrive while the server stops."""
-    return ErrorResponse(503, "the server is shutting down")
+def error_response(
+    path: str, status: int, error: str, headers: Mapping[str, str] | None = None, *, is_of_model: bool = False
+) -> Response:
+    """Return an error in the form that the clients of the requested path read."""
+    message = " ".join(error.split())[:_MAX_MESSAGE_CHARACTERS]
+    kind: ErrorType = "NotFound" if status in (404, 405) else _ERRORS.get(status, ("Validation",))[0]
+    body: BaseModel = ErrorBody(error=message, error_type=kind)
+    if path.startswith(OPENAI_PREFIX):
+        default = "invalid_request_error" if status < _FIRST_SERVER_ERROR else "server_error"
+        openai_type = _OPENAI_TYPES.get(status, default)
+        code = "model_not_found" if is_of_model else kind
+        status = 404 if is_of_model else status
+        body = OpenAIErrorBody(error=OpenAIError(message=message, type=openai_type, param=None, code=code))
+    return Response(json.dumps(body.model_dump()), status, headers, media_type="application/json")
 
 
 def add_error_handlers(app: FastAPI) -> None:
     """Convert the exceptions of an application's routes to error responses."""
-    responses: dict[type[Exception], Callable[[Any], Response]] = {
-        RequestValidationError: lambda error: _invalid(error.errors(), error.body),
-        HTTPException: lambda error: ErrorResponse(error.status_code, str(error.detail), error.headers),
-        ClozeError: lambda error: ErrorResponse(422, str(error)),
-        UnknownModelError: lambda error: ErrorResponse(422, str(error), is_of_model=True),
-        RunError: lambda error: ErrorResponse(424, f"the computation failed: {error}"),
-        Overloaded: lambda _: overloaded(),
-        DeadlineExceeded: lambda _: ErrorResponse(504, "the request waited too long for the model"),
-        ComputationFailed: lambda error: ErrorResponse(424, f"the computation failed: {error}"),
-    }
 
-    for kind, respond in responses.items():
+    async def invalid(request: Request, error: Any) -> Response:
+        status, message = _validation_error(error.errors(), error.body)
+        return error_response(request.url.path, status, message)
 
-        async def handle(
-            _: Request, error: Exception, respond: Callable[[Any], Response] = respond
-        ) -> Response:
-            return respond(error)
+    async def refused(request: Request, error: Any) -> Response:
+        return error_response(request.url.path, error.status_code, error.detail, error.headers)
 
-        app.add_exception_handler(kind, handle)
+    async def failed(request: Request, error: Exception) -> Response:
+        status, what = (424, "the computation failed: ") if isinstance(error, RunError) else (422, "")
+        is_of_model = isinstance(error, UnknownModelError)
+        return error_response(request.url.path, status, f"{what}{error}", is_of_model=is_of_model)
+
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, refused)
+    app.add_exception_handler(ClozeError, failed)
 
 
-def _invalid(errors: Sequence[Any], body: Any) -> Response:
-    """Return one of several validation errors; for a union the branch that matched furthest."""
+def _validation_error(errors: Sequence[Any], body: Any) -> tuple[int, str]:
+    """Return the status and the message of one of several errors; for a union the branch that matched furthest."""
     for error in errors:
         context = error.get("ctx", {})
         if error["type"] in (TOO_MANY, TOO_LONG) or context.get("max_length") == MAX_CHARACTERS:
-            return ErrorResponse(413, _message(error, body))
+            return 413, _message(error, body)
         if error["type"] == "too_short" and not context["actual_length"]:
-            return ErrorResponse(400, _message(error, body))
-    deepest = max(errors, key=lambda error: len(error["loc"]))
-    return ErrorResponse(422, _message(deepest, body))
+            return 400, _message(error, body)
+    return 422, _message(max(errors, key=lambda error: len(error["loc"])), body)
 
 
 def _message(error: Any, body: Any) -> str:

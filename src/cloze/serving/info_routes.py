@@ -11,8 +11,8 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import PlainTextResponse, Response
 
 from cloze.models.sentence_transformers import SentenceEncoderConfig
-from cloze.serving.errors import shutting_down
 from cloze.serving.limits import MAX_CHARACTERS
+from cloze.serving.queue import ShuttingDown
 from cloze.serving.routes import GetRoute, ServerState
 from cloze.serving.schema import ResponseModel
 from cloze.serving.served_model import ServedModel, UnknownModelError
@@ -78,8 +78,9 @@ async def info(server: ServerState) -> dict[str, Any]:
 
 async def health(server: ServerState) -> Response:
     """Return 200 while the server accepts requests."""
-    is_ready = server.queue.is_alive and not server.queue.is_leaving
-    return Response(status_code=200) if is_ready else shutting_down()
+    if not server.queue.is_alive or server.queue.is_leaving:
+        raise ShuttingDown
+    return Response()
 
 
 async def prometheus(server: ServerState) -> Response:

@@ -20,11 +20,14 @@ from prometheus_client import (
     generate_latest,
 )
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as HTTPRequest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cloze.serving.errors import ErrorResponse, Refused, overloaded, shutting_down
+from cloze.serving.errors import error_response
 from cloze.serving.json_log import REQUESTS
-from cloze.serving.queue import Queue, Request, current_request
+from cloze.serving.queue import Overloaded, Queue, Request, ShuttingDown, current_request
 
 _PUBLIC_PATHS = ("/", "/docs", "/health", "/favicon.ico")
 _PUBLIC_PREFIXES = ("/page/", "/docs/")  # static files; the pages themselves ask for the key
@@ -83,10 +86,6 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-class _ClientDisconnected(Exception):  # noqa: N818 (not an error)
-    """The client no longer waits for the response."""
-
-
 class RequestMiddleware:
     """Refuse bad requests as early and cheaply as possible, cancel abandoned ones, and count all."""
 
@@ -125,26 +124,24 @@ class RequestMiddleware:
         try:
             with self._metrics.in_progress.track_inprogress():
                 await self._handle(scope, receive, send_counted)
-        except _ClientDisconnected:
+        except ClientDisconnect:
             status = _CLIENT_CLOSED
+        except HTTPException as error:
+            await _respond(error, scope, receive, send_counted)
         except asyncio.CancelledError:  # the server stops, and its time to drain is over
             if self._queue.is_alive or has_started:
                 raise
-            await shutting_down()(scope, receive, send_counted)
+            await _respond(ShuttingDown(), scope, receive, send_counted)
         finally:
             self._metrics.count(scope, request, status, perf_counter() - start)
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            self._check_head(scope, Headers(scope=scope))
-            body = await self._read(receive) if scope["method"] == "POST" else None
-        except Refused as refused:
-            await refused.response(scope, receive, send)
-            return
-        if body is None:
-            await self._app(scope, receive, send)
-        else:
+        self._check_head(scope, Headers(scope=scope))
+        if scope["method"] == "POST":
+            body = await self._read(scope, receive)
             await _run_until_disconnect(self._app, scope, body, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
     def _check_head(self, scope: Scope, headers: Headers) -> None:
         """Refuse a request by its method, path and headers."""
@@ -153,53 +150,48 @@ class RequestMiddleware:
         if self._hosts is not None and host not in self._hosts:
             # DNS rebinding: a web page of another site whose name resolves to this machine
             what = f"the Host {host!r} is not accepted: use localhost, or serve with --allowed-host NAME"
-            raise Refused(ErrorResponse(421, what))
+            raise HTTPException(421, what)
         is_public = path in _PUBLIC_PATHS or path.startswith(_PUBLIC_PREFIXES)
         if self._api_keys is not None and not (is_public and scope["method"] != "POST"):
             scheme, _, key = headers.get("authorization", "").partition(" ")
             right = [hmac.compare_digest(key.strip().encode(), k.encode()) for k in self._api_keys()]
             if scheme.lower() != "bearer" or not any(right):
                 what = "give the key of this server: Authorization: Bearer KEY"
-                raise Refused(ErrorResponse(401, what, {"WWW-Authenticate": "Bearer"}))
+                raise HTTPException(401, what, {"WWW-Authenticate": "Bearer"})
         if "transfer-encoding" in headers and "content-length" in headers:
             # a proxy may take the other one for the end of the body, and what follows for another client's request
             what = "both Content-Length and Transfer-Encoding"
-            raise Refused(ErrorResponse(400, what, {"Connection": "close"}))
+            raise HTTPException(400, what, {"Connection": "close"})
         if scope["method"] != "POST":
             return
         if not self._queue.is_alive:
-            raise Refused(shutting_down())
+            raise ShuttingDown
         if self._queue.is_full:
-            raise Refused(overloaded())
+            raise Overloaded
         length = headers.get("content-length", "0")
         self._check_size(int(length) if length.isdecimal() else 0)
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json" or headers.get("content-encoding", "identity").lower() != "identity":
             what = "the body is not plain JSON: send Content-Type: application/json, uncompressed"
-            raise Refused(ErrorResponse(415, what))
+            raise HTTPException(415, what)
 
-    async def _read(self, receive: Receive) -> bytes:
+    async def _read(self, scope: Scope, receive: Receive) -> bytes:
         """Return the body; the Content-Length header is not trusted."""
         body = bytearray()
         try:
             async with asyncio.timeout(self._queue.limits.body_seconds):
-                has_more = True
-                while has_more:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise _ClientDisconnected
-                    body += message.get("body", b"")
+                async for part in HTTPRequest(scope, receive).stream():
+                    body += part
                     self._check_size(len(body))
-                    has_more = message.get("more_body", False)
         except TimeoutError:
             what = f"the request did not arrive within {self._queue.limits.body_seconds:g} seconds"
-            raise Refused(ErrorResponse(408, what)) from None
+            raise HTTPException(408, what) from None
         return bytes(body)
 
     def _check_size(self, num_bytes: int) -> None:
         if num_bytes > self._queue.limits.body_bytes:
             what = f"the body has more than {self._queue.limits.body_bytes:,} bytes"
-            raise Refused(ErrorResponse(413, what, {"Connection": "close"}))
+            raise HTTPException(413, what, {"Connection": "close"})
 
 
 def _measured_headers(request: Request, seconds: float) -> dict[str, str]:
@@ -224,23 +216,26 @@ async def _run_until_disconnect(
     app: ASGIApp, scope: Scope, body: bytes, receive: Receive, send: Send
 ) -> None:
     """Run an application on a body that was read; cancel it if the client disconnects."""
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
-        return messages.pop() if messages else await asyncio.shield(watching)
+        return {"type": "http.request", "body": body, "more_body": False}
 
-    async def wait_for_disconnect() -> Message:
-        while (message := await receive())["type"] != "http.disconnect":
+    async def wait_for_disconnect() -> None:
+        while (await receive())["type"] != "http.disconnect":
             pass
-        return message
 
     watching = asyncio.create_task(wait_for_disconnect())
     handling = asyncio.ensure_future(app(scope, replay, send))
     try:
         await asyncio.wait((watching, handling), return_when=asyncio.FIRST_COMPLETED)
         if not handling.done():
-            raise _ClientDisconnected
+            raise ClientDisconnect
         handling.result()
     finally:
         watching.cancel()
         handling.cancel()
+
+
+async def _respond(error: HTTPException, scope: Scope, receive: Receive, send: Send) -> None:
+    response = error_response(scope["path"], error.status_code, error.detail, error.headers)
+    await response(scope, receive, send)

@@ -18,6 +18,8 @@ from itertools import chain, count, islice
 from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
+from starlette.exceptions import HTTPException
+
 from cloze.errors import ClozeError
 from cloze.process import set_intra_op_threads
 from cloze.serving.limits import Limits
@@ -30,16 +32,32 @@ _RESULTS_PER_TURN = 4
 _numbers = count(1)
 
 
-class Overloaded(Exception):  # noqa: N818 (nothing is wrong but the load)
+class Overloaded(HTTPException):
     """The queue is full."""
 
+    def __init__(self) -> None:
+        super().__init__(429, "too many requests are queued: try again later", {"Retry-After": "1"})
 
-class DeadlineExceeded(Exception):  # noqa: N818
+
+class DeadlineExceeded(HTTPException):
     """A request waited too long and was canceled."""
 
+    def __init__(self) -> None:
+        super().__init__(504, "the request waited too long for the model")
 
-class ComputationFailed(Exception):  # noqa: N818
+
+class ShuttingDown(HTTPException):
+    """No new requests are accepted."""
+
+    def __init__(self) -> None:
+        super().__init__(503, "the server is shutting down")
+
+
+class ComputationFailed(HTTPException):
     """A computation failed for another reason than its input, such as a panic in the tokenizer."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(424, f"the computation failed: {type(error).__name__}")
 
 
 @dataclass(eq=False, slots=True)
@@ -102,7 +120,7 @@ class _Job:
             self.error = error
         else:
             _LOG.error("the computation of request %s failed", self.request.id, exc_info=error)
-            self.error = ComputationFailed(type(error).__name__)
+            self.error = ComputationFailed(error)
 
 
 class _Worker:
