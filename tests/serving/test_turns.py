@@ -9,8 +9,7 @@ from clients import Client
 from held_queue import Thread, admitted, held, start, wait_until
 
 from cloze.inference.explain import ExplainConfig
-from cloze.serving.explorer_requests import AblationRequest
-from cloze.serving.explorer_views import ablation
+from cloze.serving.explorer_routes import ROUTES, AblationRequest
 from cloze.serving.limits import Limits
 from cloze.serving.native import explain, likelihood
 from cloze.serving.queue import Queue
@@ -67,6 +66,7 @@ def test_a_likelihood_waits_with_the_square_of_its_tokens(
 def test_heads_are_removed_one_by_one_in_turns(models: Mapping[str, ServedModel], client: Client) -> None:
     queue = Queue(Limits(batch_tokens=12), threads=1)
     asked: dict[str, Any] = {"text": "a [MASK]", "pair": "b"}
+    (ablation,) = [route.verb for route in ROUTES if route.path == "/explore/ablation"]
     found = asyncio.run(ablation(models["bert"], AblationRequest(**asked), queue))
     queue.close()
     heads = found["layers"] * found["heads"]

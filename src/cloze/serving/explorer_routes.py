@@ -6,28 +6,86 @@ Routes under `/explore` serve only the page and may change with it.
 import asyncio
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
+from typing import Annotated, Any, Self
 
 import numpy as np
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
-from cloze.explorer.text_window import join_scores, written_tokens
+from cloze.explorer.text_window import join_scores, max_window_tokens, text_window, written_tokens
 from cloze.inference.text_predictors import span_questions
-from cloze.serving.explorer_requests import (
-    AblationRequest,
-    GuessRequest,
-    HeadRequest,
-    SpanRequest,
-    TextRequest,
-    TokenRequest,
-    WordRequest,
-)
+from cloze.serving.limits import MAX_WORD_CHARACTERS
 from cloze.serving.native import run_predictor
 from cloze.serving.queue import Queue
-from cloze.serving.routes import GetRoute, Route, ServerState, Verb, in_one_turn
+from cloze.serving.routes import GetRoute, Route, ServerState, Verb, estimate_tokens, in_one_turn
+from cloze.serving.schema import TOO_LONG, Many, ModelRequest, NonBlankText, Text, Texts
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.texts import LabeledText
 
+MAX_OCCURRENCES = 64
+"""Of a word; the response grows with their square."""
 _TOP_K = 5
+_DIGITS = 6
+
+
+class TextRequest(ModelRequest):
+    """A text, or a pair of texts."""
+
+    text: NonBlankText
+    pair: Text | None = None
+    start: int | None = Field(default=None, ge=0)
+    """Where a window on a text that is too long to be shown begins; None shows its first [MASK]."""
+
+
+class HeadRequest(TextRequest):
+    """A token of a text and an attention head, counted from 0."""
+
+    layer: int = Field(ge=0)
+    head: int = Field(ge=0)
+    token: int = Field(ge=0)
+
+
+class TokenRequest(TextRequest):
+    """A token of a text, counted from 0; None takes the first [MASK], or else the token in the middle."""
+
+    token: int | None = Field(default=None, ge=0)
+
+
+class AblationRequest(TokenRequest):
+    """Attention heads to switch off, and the token to mask in a text without [MASK]."""
+
+    heads: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]] | None = None
+    """Layer and head of each, counted from 0, all off together; None switches each head of the model off alone."""
+
+
+class GuessRequest(ModelRequest):
+    """Texts with [MASK], and words to rank among all tokens at the first of each."""
+
+    texts: Many[NonBlankText]
+    words: list[NonBlankText]
+
+
+class SpanRequest(ModelRequest):
+    """A question about a text."""
+
+    question: NonBlankText
+    context: Text
+
+
+class WordRequest(ModelRequest):
+    """A word and sentences that contain it, which are read in one turn."""
+
+    word: Text
+    sentences: Texts
+
+    @model_validator(mode="after")
+    def _check_length(self) -> Self:
+        number = len(self.word) + sum(map(len, self.sentences))
+        if number > MAX_WORD_CHARACTERS:
+            what = "{number} characters, at most {limit} are read. Give fewer or shorter sentences."
+            raise PydanticCustomError(TOO_LONG, what, {"number": number, "limit": MAX_WORD_CHARACTERS})
+        return self
 
 
 async def span(served: ServedModel, request: SpanRequest, queue: Queue) -> dict[str, Any]:
@@ -81,17 +139,41 @@ def guess(served: ServedModel, request: GuessRequest) -> dict[str, Any]:
     return {"vocab_size": len(tokens), "texts": guesses}
 
 
+def word(served: ServedModel, request: WordRequest) -> dict[str, Any]:
+    """Return the vectors of a word in each layer, in two dimensions, and their cosines."""
+    from cloze.explorer.word_in_context import word_in_context  # needs torch: a graph answers without
+
+    shown = request.word, request.sentences
+    senses = word_in_context(served.encoder, served.tokenizer, *shown, max_occurrences=MAX_OCCURRENCES)
+    points, shares = senses.project_to_plane()
+    return {
+        "occurrences": senses.occurrences,
+        "points": rounded(points),
+        "shares": rounded(shares),
+        "cosines": rounded(senses.cosines()),
+    }
+
+
+def rounded(values: Any) -> Any:
+    """Return the numbers of an array or a tensor, with few digits."""
+    return np.round(np.asarray(values, np.float64), _DIGITS).tolist()
+
+
 def _view(name: str) -> Verb:
-    """Return the verb that runs a function of `explorer_views`, which imports torch: a graph does without."""
+    """Return the verb that hands the part of a text that is shown to a function of `explorer_views`."""
 
-    async def verb(served: ServedModel, request: Any, queue: Queue) -> Any:
-        from cloze.serving import explorer_views
+    async def verb(served: ServedModel, request: TextRequest, queue: Queue) -> Any:
+        from cloze.serving import explorer_views  # needs torch
 
-        function = getattr(explorer_views, name)
-        takes_turns = inspect.iscoroutinefunction(function)
-        return await (function if takes_turns else in_one_turn(function))(served, request, queue)
+        text, pair, limit = request.text, request.pair, max_window_tokens(served.encoder)
+        show_part = partial(text_window, served.tokenizer, text, pair, start=request.start, max_tokens=limit)
+        window = await queue.run(show_part, tokens=estimate_tokens(text, pair), thread="texts")
+        options = dict(request.model_dump(exclude={*TextRequest.model_fields}))
+        show = partial(getattr(explorer_views, name), served, window, **options)
+        if inspect.iscoroutinefunction(show.func):
+            return await show(queue=queue)
+        return await queue.run(show, tokens=len(window.encoding))
 
-    verb.__name__ = name
     return verb
 
 
@@ -118,7 +200,7 @@ ROUTES = (
     Route("/explore/row", "encode", _view("head"), HeadRequest),
     Route("/explore/layers", "encode", _view("layers"), TokenRequest),
     Route("/explore/ablation", "encode", _view("ablation"), AblationRequest),
-    Route("/explore/word", "encode", _view("word"), WordRequest),
+    Route("/explore/word", "encode", in_one_turn(word), WordRequest),
     Route("/explore/read", "predict", in_one_turn(read, "texts"), TextRequest),
     Route("/explore/span", "answer", span, SpanRequest),
 )

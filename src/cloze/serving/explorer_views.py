@@ -1,6 +1,8 @@
 """The numbers of the explorer page's views, ready for JSON: attention, one head, the layers, a word's senses."""
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,33 +26,20 @@ from cloze.explorer.encoder_internals import (
     trace_token,
 )
 from cloze.explorer.text_window import TextWindow
-from cloze.explorer.word_in_context import word_in_context
 from cloze.inference.pretrained_heads import IS_NEXT, Candidate, FillMask, NextSentence, top_candidates
-from cloze.serving.explorer_requests import (
-    AblationRequest,
-    HeadRequest,
-    TextRequest,
-    TokenRequest,
-    WordRequest,
-    window_of,
-)
+from cloze.serving.explorer_routes import rounded
 from cloze.serving.queue import Queue
-from cloze.serving.routes import estimate_tokens
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.arrays import log_of_sum, softmax
 from cloze.tasks.texts import LabeledText
 
-MAX_OCCURRENCES = 64
-"""Of a word; the response grows with their square."""
 _FIRST_DIMENSIONS = 8
 _TOP_K = 5
-_DIGITS = 6
 _INPUTS = (*EMBEDDINGS, "normalized")
 
 
-def attention(served: ServedModel, request: TextRequest) -> dict[str, Any]:
+def attention(served: ServedModel, window: TextWindow) -> dict[str, Any]:
     """Return the attention weights of every head."""
-    window = window_of(served, request)
     layers = attention_map(served.encoder, served.tokenizer, window.text, window.pair).layers
     return {
         **_tokens(served, window),
@@ -59,43 +48,40 @@ def attention(served: ServedModel, request: TextRequest) -> dict[str, Any]:
     }
 
 
-def embeddings(served: ServedModel, request: TextRequest) -> dict[str, Any]:
+def embeddings(served: ServedModel, window: TextWindow) -> dict[str, Any]:
     """Return the tokens and their input embeddings: the lengths, and the first numbers."""
-    window = window_of(served, request)
     embeddings = input_embeddings(served.encoder, window.encoding)
     return {
         **_tokens(served, window),
         "input_ids": window.encoding.input_ids,
         "embeddings": {
             name: {
-                "norms": _rounded(embeddings[name].norm(dim=-1)),
-                "first": _rounded(embeddings[name][:, :_FIRST_DIMENSIONS]),
+                "norms": rounded(embeddings[name].norm(dim=-1)),
+                "first": rounded(embeddings[name][:, :_FIRST_DIMENSIONS]),
             }
             for name in _INPUTS
         },
     }
 
 
-def head(served: ServedModel, request: HeadRequest) -> dict[str, Any]:
+def head(served: ServedModel, window: TextWindow, *, layer: int, head: int, token: int) -> dict[str, Any]:
     """Return one head's computation for one token."""
-    text = window_of(served, request).text
-    attention = attention_map(served.encoder, served.tokenizer, text, request.pair)
+    attention = attention_map(served.encoder, served.tokenizer, window.text, window.pair)
     for name, number, count in (
-        ("layer", request.layer, len(attention.layers)),
-        ("head", request.head, len(attention.layers[0].query)),
-        ("token", request.token, len(attention.tokens)),
+        ("layer", layer, len(attention.layers)),
+        ("head", head, len(attention.layers[0].query)),
+        ("token", token, len(attention.tokens)),
     ):
         if number >= count:
             raise InputError(f"{number} is not in 0..{count - 1}", where=name)
-    row = attention_row(attention.layers[request.layer], head=request.head, token=request.token)
-    return {name: _rounded(values) for name, values in row.items()}
+    row = attention_row(attention.layers[layer], head=head, token=token)
+    return {name: rounded(values) for name, values in row.items()}
 
 
-def layers(served: ServedModel, request: TokenRequest) -> dict[str, Any]:
+def layers(served: ServedModel, window: TextWindow, *, token: int | None) -> dict[str, Any]:
     """Return one token's vectors at every step, its attention, and what the heads of pre-training read from them."""
-    window = window_of(served, request)
     shown = served.encoder, served.tokenizer, window.text, window.pair
-    attention, trace = attention_map(*shown), trace_token(*shown, token=request.token)
+    attention, trace = attention_map(*shown), trace_token(*shown, token=token)
     embeddings = input_embeddings(served.encoder, window.encoding)
     return {
         **_tokens(served, window),
@@ -112,9 +98,9 @@ def layers(served: ServedModel, request: TokenRequest) -> dict[str, Any]:
                     },
                     **{step: _vector(vector) for step, vector in steps.items()},
                 },
-                "scores": _rounded(layer_attention.scores[:, trace.token]),
-                "weights": _rounded(layer_attention.weights[:, trace.token]),
-                "movements": _rounded(movements_T),
+                "scores": rounded(layer_attention.scores[:, trace.token]),
+                "weights": rounded(layer_attention.weights[:, trace.token]),
+                "movements": rounded(movements_T),
             }
             for steps, layer_attention, movements_T in zip(
                 trace.layers, attention.layers, trace.movements, strict=True
@@ -125,13 +111,11 @@ def layers(served: ServedModel, request: TokenRequest) -> dict[str, Any]:
     }
 
 
-async def model_map(served: ServedModel, request: TextRequest, queue: Queue) -> dict[str, Any]:
+async def model_map(served: ServedModel, window: TextWindow, *, queue: Queue) -> dict[str, Any]:
     """Return, after each layer, how far each token's vector turned, and the token that the MLM head reads from it.
 
     `lens` has the embeddings first, and is None without such a head.
     """
-    tokens = estimate_tokens(request.text, request.pair)
-    window = await queue.run(lambda: window_of(served, request), tokens=tokens, thread="texts")
     ids, fill_mask, lens = window.encoding.input_ids, served.fill_mask, None
     hidden_LTD = await queue.run(lambda: all_hidden_states(served.encoder, window.encoding), tokens=len(ids))
 
@@ -147,26 +131,28 @@ async def model_map(served: ServedModel, request: TextRequest, queue: Queue) -> 
         **_tokens(served, window),
         **_size(served),
         "masked": [place for place, token_id in enumerate(ids) if token_id == served.tokenizer.mask_id],
-        "movements": _rounded(movements(hidden_LTD)),
+        "movements": rounded(movements(hidden_LTD)),
         "lens": lens,
     }
 
 
-async def ablation(served: ServedModel, request: AblationRequest, queue: Queue) -> dict[str, Any]:
+async def ablation(
+    served: ServedModel, window: TextWindow, *, token: int | None, heads: Any, queue: Queue
+) -> dict[str, Any]:
     """Return the answers of a model with `all` attention heads, and those `without` some, or without each alone.
 
     An answer has the candidates for each masked token, the probability of the candidate that is `first` with all
     heads, the probability that the pair follows, and the probability of each label; None without such a head.
     """
-    tokens = estimate_tokens(request.text, request.pair)
-    ablated = await queue.run(lambda: _Ablation.of(served, request), tokens=tokens, thread="texts")
-    layers, heads = map(range, _size(served).values())
-    off = [[(i, k)] for i in layers for k in heads] if request.heads is None else [request.heads]
+    read, tokens = partial(_Ablation.of, served, window, token), len(window.encoding)
+    ablated = await queue.run(read, tokens=tokens, thread="texts")
+    each_alone = [[head] for head in product(*map(range, _size(served).values()))]
+    off = each_alone if heads is None else [heads]
     ((everything, *without),) = await queue.compute(
         ablated.answers, [[[], *off]], lambda _: ablated.num_tokens
     )
     return {
-        **_tokens(served, ablated.window),
+        **_tokens(served, window),
         **_size(served),
         "masked": ablated.masked,
         "all": everything,
@@ -186,8 +172,9 @@ class _Ablation:
     """The windows of the text that a fine-tuned model reads."""
 
     @classmethod
-    def of(cls, served: ServedModel, request: AblationRequest) -> "_Ablation":
-        window, tokenizer, token = window_of(served, request), served.tokenizer, request.token
+    def of(cls, served: ServedModel, window: TextWindow, token: int | None) -> "_Ablation":
+        """Read a text; without [MASK], `token` is masked, or else the one in the middle."""
+        tokenizer = served.tokenizer
         ids, predicts = list(window.encoding.input_ids), "predict" in served.abilities
         if served.fill_mask is not None and tokenizer.mask_id not in ids:
             words = [place for place, text in enumerate(window.encoding.sequence_ids) if text is not None]
@@ -263,20 +250,6 @@ class _Ablation:
         ]
 
 
-def word(served: ServedModel, request: WordRequest) -> dict[str, Any]:
-    """Return the vectors of a word in each layer, in two dimensions, and their cosines."""
-    senses = word_in_context(
-        served.encoder, served.tokenizer, request.word, request.sentences, max_occurrences=MAX_OCCURRENCES
-    )
-    points, shares = senses.project_to_plane()
-    return {
-        "occurrences": senses.occurrences,
-        "points": _rounded(torch.from_numpy(points)),
-        "shares": _rounded(torch.from_numpy(shares)),
-        "cosines": _rounded(torch.from_numpy(senses.cosines())),
-    }
-
-
 def _size(served: ServedModel) -> dict[str, int]:
     return {"layers": served.config.num_hidden_layers, "heads": served.config.num_attention_heads}
 
@@ -294,7 +267,7 @@ def _tokens(served: ServedModel, window: TextWindow) -> dict[str, Any]:
 
 def _masked_lm(model: FillMask, trace: TokenTrace) -> dict[str, Any]:
     transformed, logits, candidates = trace_masked_lm(model, trace.hidden_states, top_k=_TOP_K)
-    return {"transformed": _vector(transformed), "logits": _rounded(logits), "candidates": candidates}
+    return {"transformed": _vector(transformed), "logits": rounded(logits), "candidates": candidates}
 
 
 def _pooler(model: NextSentence, trace: TokenTrace) -> dict[str, Any]:
@@ -304,16 +277,11 @@ def _pooler(model: NextSentence, trace: TokenTrace) -> dict[str, Any]:
         logits = layer(trace.pooled.to(layer.weight.device, layer.weight.dtype)).float().cpu()
     return {
         "pooled": _vector(trace.pooled),
-        "logits": _rounded(logits),
-        "is_next": _rounded(logits.softmax(-1)[IS_NEXT]),
+        "logits": rounded(logits),
+        "is_next": rounded(logits.softmax(-1)[IS_NEXT]),
     }
 
 
 def _vector(vector: Tensor) -> dict[str, Any]:
     """Return the length of a vector, and its numbers."""
-    return {"norm": _rounded(vector.norm()), "values": to_base64(vector)}
-
-
-def _rounded(values: Tensor) -> Any:
-    scale = 10.0**_DIGITS
-    return ((values.double() * scale).round() / scale).tolist()
+    return {"norm": rounded(vector.norm()), "values": to_base64(vector)}
