@@ -152,6 +152,7 @@ def test_the_guide_lists_every_route_of_the_server() -> None:
 
 def test_the_guide_has_the_limits_of_the_server() -> None:
     limits = pytest.importorskip("cloze.serving.limits", reason="needs the extra serve")
+    protocol = pytest.importorskip("cloze.serving.connections").LimitedProtocol
     page, default = (DOCS / "guides/serving.md").read_text("utf-8"), limits.Limits()
     for words in (
         f"{default.body_bytes // 10**6} MB per request, {default.max_batch_texts:,} inputs",
@@ -160,8 +161,8 @@ def test_the_guide_has_the_limits_of_the_server() -> None:
         f"{default.waiting_requests} requests or {default.waiting_tokens:,} tokens",
         f"no answer after {default.deadline_seconds:.0f} seconds",
         f"{limits.MAX_CANDIDATES:,} candidates per request",
-        f"does not read a response within {default.response_seconds:.0f}",
-        f"Above {default.response_bytes // 10**6} MB of unread responses",
+        f"does not read a response within {protocol.response_seconds:.0f}",
+        f"Above {protocol.response_bytes // 10**6} MB of unread responses",
         f"up to {default.batch_tokens:,} tokens",
     ):
         assert words in page

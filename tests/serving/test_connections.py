@@ -93,7 +93,7 @@ def test_connections_leave_half_of_the_file_descriptors(
 
 def test_default_times_are_the_documented_ones() -> None:
     limits = Limits()
-    assert (limits.body_seconds, limits.response_seconds, limits.drain_seconds) == (10, 60, 10)
+    assert (limits.body_seconds, LimitedProtocol.response_seconds, limits.drain_seconds) == (10, 60, 10)
     assert limits.keep_alive == 75
 
 
@@ -148,7 +148,8 @@ def unread(http: type[LimitedProtocol]) -> int:
 
 
 def test_a_response_that_is_not_read_in_time_is_dropped() -> None:
-    http = limited_protocol(Limits(response_seconds=0.2))
+    http = limited_protocol(Limits())
+    http.response_seconds = 0.2
     with listening(answer_much, http) as address, connected(address) as connection:
         ask(connection)
         wait_for(lambda: unread(http) == 1)
@@ -157,7 +158,8 @@ def test_a_response_that_is_not_read_in_time_is_dropped() -> None:
 
 
 def test_the_oldest_responses_are_dropped_where_all_are_too_large() -> None:
-    http = limited_protocol(Limits(response_bytes=NUM_BYTES // 2))
+    http = limited_protocol(Limits())
+    http.response_bytes = NUM_BYTES // 2
     with listening(answer_much, http) as address, connected(address) as first, connected(address) as second:
         ask(first)
         wait_for(lambda: unread(http) == 1)

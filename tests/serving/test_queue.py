@@ -21,7 +21,8 @@ def make_queue() -> Iterator[MakeQueue]:
     made = []
 
     def make(**limits: float) -> Queue:
-        made.append(Queue(Limits(**limits), threads=1))  # type: ignore[arg-type]
+        turn_tokens = limits.pop("turn_tokens", None)
+        made.append(Queue(Limits(**limits), threads=1, turn_tokens=turn_tokens))  # type: ignore[arg-type]
         return made[-1]
 
     yield make

@@ -1,7 +1,6 @@
 """Describe, report on, upload and serve what cloze wrote."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -19,8 +18,6 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.reports.describe import Description
 
 _MAX_THREADS = 1024
-_TOKENS_PER_THREAD = 512
-"""Of a turn of a request on a CPU, for whose end others wait; 256 cost a third more processor time."""
 
 
 @checks_arguments()
@@ -142,8 +139,6 @@ def serve(
     number = server.set_threads(number, directories.values())
     with server.bind(host, port) as listening:
         models = load_models(directories, device=device, precision=precision)
-        if settings.turn_tokens is None and all(s.engine.device_type == "cpu" for s in models.values()):
-            settings = replace(settings, turn_tokens=_TOKENS_PER_THREAD * number)
         is_local = ip_address(listening.getsockname()[0]).is_loopback
         hosts = {host, "127.0.0.1", "::1", "localhost", *allowed_host}
         app = create_app(

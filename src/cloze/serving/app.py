@@ -1,6 +1,5 @@
 """The FastAPI application: middleware, routes, the files of the pages at / and /docs, and the queue that they share."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -19,7 +18,6 @@ from starlette.types import Scope
 
 from cloze.errors import ClozeError
 from cloze.serving import dialects, explorer_routes, info_routes, native
-from cloze.serving.connections import log_lack_of_files_once
 from cloze.serving.errors import add_error_handlers
 from cloze.serving.info_routes import VERSION
 from cloze.serving.lessons import read_lessons
@@ -38,6 +36,8 @@ ROUTES: tuple[Route | GetRoute, ...] = (
 
 PAGE = Path(__file__).with_name("page")
 DOCS_PAGE = Path(__file__).with_name("docs_page")
+_TOKENS_PER_THREAD = 512
+"""Of a turn of a request on a CPU, for whose end others wait; 256 cost a third more processor time."""
 _NOT_WARMED = ("explain",)
 """Abilities whose examples take seconds."""
 _INDEXES = ("/", "/docs", "/docs/")
@@ -77,11 +77,11 @@ def create_app(
         evaluation: file of `cloze evaluate` that the page opens.
         lessons: of the page, as `read_lessons` returns them; None has the bundled ones.
     """
-    queue = Queue(limits, threads=threads)
+    is_on_cpu = all(served.engine.device_type == "cpu" for served in models.values())
+    queue = Queue(limits, threads=threads, turn_tokens=_TOKENS_PER_THREAD * threads if is_on_cpu else None)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        log_lack_of_files_once(asyncio.get_running_loop())
         yield
         queue.close()
 

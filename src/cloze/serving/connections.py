@@ -4,8 +4,7 @@ import asyncio
 import errno
 import logging
 import sys
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -24,6 +23,10 @@ class LimitedProtocol(H11Protocol):
     """
 
     limits: ClassVar[Limits]
+    response_seconds: ClassVar = 60.0
+    """Maximum time for a client to read a response."""
+    response_bytes: ClassVar = 256_000_000
+    """Maximum size of all unread responses; above it, the oldest is dropped."""
     unread: ClassVar[dict["LimitedProtocol", asyncio.TimerHandle]]
     """Connections whose clients have not read a response yet, with the ends of their time, the oldest first."""
     _idle: asyncio.TimerHandle | None = None
@@ -46,10 +49,10 @@ class LimitedProtocol(H11Protocol):
     def pause_writing(self) -> None:
         """Limit the time in which the client reads a response, and the size of all responses that are not read."""
         super().pause_writing()
-        self.unread[self] = self.loop.call_later(self.limits.response_seconds, self._abort, "in time")
+        self.unread[self] = self.loop.call_later(self.response_seconds, self._abort, "in time")
         num_bytes = sum(other.transport.get_write_buffer_size() for other in self.unread)
         for other in list(self.unread)[:-1]:  # this one alone may exceed the limit
-            if num_bytes > self.limits.response_bytes:
+            if num_bytes > self.response_bytes:
                 num_bytes -= other.transport.get_write_buffer_size()
                 other._abort("before others needed the memory")
 
@@ -93,30 +96,21 @@ def max_connections() -> int:
 
 
 class OncePerMessage(logging.Filter):
-    """Passes each message once: a client could fill a disk with lines about its bad requests."""
+    """Passes each message once: a client could fill a disk with lines about its bad requests.
+
+    asyncio logs each try to accept a connection for which there is no file descriptor, with a traceback.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._messages: set[str] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            record.msg = "out of file descriptors: new connections wait; raise the limit of open files"
+            record.exc_info = None
         message = str(record.msg)
-        is_new = record.exc_info is not None or message not in self._messages
+        is_new = bool(record.exc_info) or message not in self._messages
         self._messages.add(message)
         return is_new
-
-
-def log_lack_of_files_once(loop: asyncio.AbstractEventLoop) -> None:
-    """Report once that connections cannot be accepted for lack of file descriptors; asyncio does so for each try."""
-    is_reported = False
-
-    def handle(loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
-        nonlocal is_reported
-        error = context.get("exception")
-        if not isinstance(error, OSError) or error.errno not in (errno.EMFILE, errno.ENFILE):
-            loop.default_exception_handler(dict(context))
-        elif not is_reported:
-            is_reported = True
-            _LOG.warning("out of file descriptors: new connections wait; raise the limit of open files")
-
-    loop.set_exception_handler(handle)

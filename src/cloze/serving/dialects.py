@@ -7,6 +7,7 @@ inference/_generated/types and transformers pipelines, for requests with `parame
 """
 
 import base64
+from itertools import starmap
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
@@ -20,7 +21,6 @@ from cloze.serving.schema import (
     AnswerParameters,
     AnswerRequest,
     Document,
-    Documents,
     EmbedRequest,
     FillRequest,
     LabelScore,
@@ -92,12 +92,12 @@ class OpenAIAnswer(ResponseModel):
 
 def openai_embeddings(served: ServedModel, request: OpenAIRequest, embedded: Embedded) -> dict[str, Any]:
     """Return a vector of length 1 for each text or list of token ids."""
-    rows = _written(embedded, request.encoding_format or "float")
+    rows = enumerate(_written(embedded, request.encoding_format or "float"))
     return {
         "object": "list",
         "model": served.name,
-        "data": [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)],
-        "usage": {"prompt_tokens": embedded.num_tokens, "total_tokens": embedded.num_tokens},
+        "data": [{"object": "embedding", "index": i, "embedding": row} for i, row in rows],
+        "usage": dict.fromkeys(("prompt_tokens", "total_tokens"), embedded.num_tokens),
     }
 
 
@@ -171,13 +171,6 @@ def cohere_embeddings(_: ServedModel, request: CohereEmbedRequest, embedded: Emb
 # text-embeddings-inference and Cohere: rankings
 
 
-class DocumentsRequest(RankingRequest):
-    """A query and passages, in the format of Cohere, Jina and vLLM."""
-
-    documents: Documents
-    """The passages, as texts or objects."""
-
-
 class RankedDocument(ResponseModel):
     """A passage, by its index in the request, and its relevance to the query."""
 
@@ -201,13 +194,6 @@ class RankedDocuments(ResponseModel):
 Ranking: TypeAlias = list[tuple[int, float]]
 
 
-def _read_documents(_: ServedModel, request: RerankRequest | DocumentsRequest) -> RerankRequest:
-    if request.documents is None:
-        return request
-    texts = [document if isinstance(document, str) else document.text for document in request.documents]
-    return RerankRequest.model_construct(**dict(request) | {"texts": texts})
-
-
 def rerank(served: ServedModel, request: RerankRequest, ranking: Ranking) -> Any:
     """Return the passages, the most relevant to the query first."""
     if (texts := request.texts) is None:
@@ -218,15 +204,11 @@ def rerank(served: ServedModel, request: RerankRequest, ranking: Ranking) -> Any
     ]
 
 
-def rerank_documents(served: ServedModel, request: Any, ranking: Ranking) -> dict[str, Any]:
+def rerank_documents(served: ServedModel, request: RankingRequest, ranking: Ranking) -> dict[str, Any]:
     """Return the passages, the most relevant to the query first, in the format of Cohere, Jina and vLLM."""
-    texts = _read_documents(served, request).texts or []
+    texts = request.passages if request.return_documents else None
     results = [
-        {
-            "index": i,
-            "relevance_score": score,
-            **({"document": {"text": texts[i]}} if request.return_documents else {}),
-        }
+        {"index": i, "relevance_score": score, **({} if texts is None else {"document": {"text": texts[i]}})}
         for i, score in ranking
     ]
     return {"model": served.name, "results": results}
@@ -238,15 +220,13 @@ def rerank_documents(served: ServedModel, request: Any, ranking: Ranking) -> dic
 def _labels(served: ServedModel, request: PredictRequest, rows: list[list[tuple[str, float]]]) -> list[Any]:
     answer = served.task.answer
     has_thresholds = isinstance(answer, LabelSet) and not (request.raw_scores or request.parameters)
-    written = [
-        [
-            {"label": label, "score": score}
-            | ({"threshold": answer.threshold(label)} if has_thresholds else {})
-            for label, score in row
-        ]
-        for row in rows
-    ]
-    return written[0] if request.is_one and request.parameters is None else written
+
+    def written(label: str, score: float) -> dict[str, Any]:
+        threshold = {"threshold": answer.threshold(label)} if has_thresholds else {}
+        return {"label": label, "score": score, **threshold}
+
+    labels = [list(starmap(written, row)) for row in rows]
+    return labels[0] if request.is_one and request.parameters is None else labels
 
 
 class FilledMask(ResponseModel):
@@ -266,10 +246,8 @@ def _filled_masks(served: ServedModel, request: FillRequest, filled: list[Masks]
     tokenizer = served.tokenizer
     if request.parameters is None:
         return [[[Candidate(tokenizer.text_of(i), p) for i, p in mask] for mask in masks] for masks in filled]
-    return _like(
-        request.inputs,
-        [_filled_mask(tokenizer, *row) for row in zip(as_list(request.inputs), filled, strict=True)],
-    )
+    rows = zip(as_list(request.inputs), filled, strict=True)
+    return _like(request.inputs, [_filled_mask(tokenizer, *row) for row in rows])
 
 
 def _filled_mask(tokenizer: Tokenizer, text: str, masks: Masks) -> list[Any]:
@@ -281,20 +259,12 @@ def _filled_mask(tokenizer: Tokenizer, text: str, masks: Masks) -> list[Any]:
     places = [place for place, token_id in enumerate(ids) if token_id == tokenizer.mask_id]
     skipped = tokenizer.special_ids if len(places) == 1 else frozenset()
 
-    rows = [
-        [
-            {
-                "score": score,
-                "token": token_id,
-                "token_str": tokenizer.decode([token_id]),
-                "sequence": tokenizer.decode(
-                    [i for i in (*ids[:place], token_id, *ids[place + 1 :]) if i not in skipped]
-                ),
-            }
-            for token_id, score in mask
-        ]
-        for place, mask in zip(places, masks, strict=True)
-    ]
+    def written(place: int, token_id: int, score: float) -> dict[str, Any]:
+        filled = [i for i in (*ids[:place], token_id, *ids[place + 1 :]) if i not in skipped]
+        texts = {"token_str": tokenizer.decode([token_id]), "sequence": tokenizer.decode(filled)}
+        return {"score": score, "token": token_id, **texts}
+
+    rows = [[written(place, *found) for found in mask] for place, mask in zip(places, masks, strict=True)]
     return rows[0] if len(rows) == 1 else rows
 
 
@@ -323,15 +293,12 @@ def _entities(_: ServedModel, request: TagRequest, tagged: list[list[PredictedEn
         return tagged
     ignored = request.parameters.ignore_labels or ()
     names = {"type": "entity_group", "probability": "score", "text": "word", "start": "start", "end": "end"}
-    written = [
-        [
-            {theirs: getattr(entity, ours) for ours, theirs in names.items()}
-            for entity in of_text
-            if entity.type not in ignored
-        ]
-        for of_text in tagged
-    ]
-    return _like(request.inputs, written)
+
+    def written(entity: PredictedEntity) -> dict[str, Any]:
+        return {theirs: getattr(entity, ours) for ours, theirs in names.items()}
+
+    kept = ([entity for entity in of_text if entity.type not in ignored] for of_text in tagged)
+    return _like(request.inputs, [list(map(written, entities)) for entities in kept])
 
 
 class PipelineAnswer(ScoredSpan):
@@ -363,11 +330,9 @@ def _span(answer: Answer, text: str = "text") -> dict[str, Any]:
 
 def _pipeline_answers(prediction: SpanPrediction, parameters: AnswerParameters) -> Any:
     """Return the answer, or a list of the `top_k` answers if they are more than one."""
+    best: list[Answer] = [answer for answer in prediction.candidates if answer.text] or [prediction]
     if parameters.handle_impossible_answer:
-        others = [other for other in prediction.candidates if other.text != prediction.text]
-        best: list[Answer] = [prediction, *others]
-    else:
-        best = [answer for answer in prediction.candidates if answer.text] or [prediction]
+        best = [prediction, *(other for other in prediction.candidates if other.text != prediction.text)]
     top_k = parameters.top_k or 1
     elements = [
         {"answer": span.text, "score": span.probability, "start": span.start or 0, "end": span.end or 0}
@@ -401,16 +366,17 @@ _ANSWER = {"inputs": {"question": "Where was she born?", "context": _BORN}}
 _BASE64 = {"input": _RIVER, "encoding_format": "base64"}
 _DOCUMENT = {"texts": [_RIVER], "input_type": "search_document"}
 _TEI, _OPENAI = Dialect(lambda _, __, answer: answer.vectors), Dialect(openai_embeddings, _read_openai)
-_COHERE = Dialect(cohere_embeddings, _read_cohere)
-_RERANK, _RERANK_V2 = Dialect(rerank, _read_documents), Dialect(rerank_documents, _read_documents)
+_COHERE, _V2 = Dialect(cohere_embeddings, _read_cohere), Dialect(rerank_documents)
 ROUTES = (
     Route("/embed", "embed", embed, EmbedRequest, list[list[float]], _EMBED, _TEI),
     Route("/v1/embeddings", "embed", embed, OpenAIRequest, OpenAIAnswer, _BASE64, _OPENAI),
     Route("/embeddings", "embed", embed, OpenAIRequest, OpenAIAnswer, {"input": _RIVER}, _OPENAI),
     Route("/v2/embed", "embed", embed, CohereEmbedRequest, CohereAnswer, _DOCUMENT, _COHERE),
     Route("/predict", "predict", predict, PredictRequest, Labels, _FILM, Dialect(_labels)),
-    Route("/rerank", "rerank", rank, RerankRequest, list[RankedText] | RankedDocuments, _TEXTS, _RERANK),
-    Route("/v2/rerank", "rerank", rank, DocumentsRequest, RankedDocuments, _DOCUMENTS, _RERANK_V2),
+    Route(
+        "/rerank", "rerank", rank, RerankRequest, list[RankedText] | RankedDocuments, _TEXTS, Dialect(rerank)
+    ),
+    Route("/v2/rerank", "rerank", rank, RankingRequest, RankedDocuments, _DOCUMENTS, _V2),
     Route("/fill", "fill", fill, FillRequest, Fillings, _FILL, Dialect(_filled_masks, is_slow=True)),
     Route("/tag", "tag", tag, TagRequest, Entities, {"inputs": _BORN}, Dialect(_entities)),
     Route("/answer", "answer", answer, AnswerRequest, Answers, _ANSWER, Dialect(_answers)),

@@ -41,12 +41,6 @@ class Limits(Settings):
     """Maximum number of queued tokens, estimated; a single request may exceed it when the queue is empty."""
     batch_tokens: Positive[int] = 4096
     """Maximum number of tokens, estimated, that pass through the model together."""
-    turn_tokens: Positive[int] | None = None
-    """Maximum number of tokens in a turn of one request while others wait (default: 512 a thread on CPUs)."""
-    response_seconds: Seconds = 60.0
-    """Maximum time for a client to read a response."""
-    response_bytes: Positive[int] = 256_000_000
-    """Maximum size of all unread responses; above it, the oldest is dropped."""
     keep_alive: Positive[int] = 75
     """Seconds for which a connection stays open between requests; set it above the timeout of a proxy in front."""
     shutdown_delay: Annotated[float, Range("[0, inf)")] = 0.0

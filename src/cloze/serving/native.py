@@ -39,7 +39,6 @@ from cloze.serving.schema import (
     NextSentenceRequest,
     PredictRequest,
     RankingRequest,
-    RerankRequest,
     SimilarityRequest,
     TagRequest,
     TextsRequest,
@@ -224,9 +223,9 @@ async def predict(
     return [row[: min(limits, default=None)] for row in ranked]
 
 
-async def rank(served: ServedModel, request: RerankRequest, queue: Queue) -> list[tuple[int, float]]:
+async def rank(served: ServedModel, request: RankingRequest, queue: Queue) -> list[tuple[int, float]]:
     """Return the indices and scores of the `top_n` best passages, the best first."""
-    pairs = [[request.query, text] for text in request.texts or []]
+    pairs = [[request.query, text] for text in request.passages]
     scores = [row[0] for row in await _scores(served, pairs, queue, request)]
     return sorted(enumerate(scores), key=lambda entry: -entry[1])[: request.top_n]
 

@@ -126,12 +126,8 @@ class _Job:
 class _Worker:
     """A thread that applies kernels to the items of requests, in batches across requests."""
 
-    def __init__(
-        self, name: str, limits: Limits, is_shared: Callable[[], bool], *, threads: int | None = None
-    ) -> None:
-        self._is_shared = is_shared
-        self._batch_tokens, self._threads = limits.batch_tokens, threads
-        self._turn_tokens = min(limits.turn_tokens or limits.batch_tokens, limits.batch_tokens)
+    def __init__(self, name: str, queue: "Queue", *, threads: int | None = None) -> None:
+        self._queue, self._threads = queue, threads
         self.waiting: deque[_Job] = deque()
         self.batches = self.num_running = 0
         self._last = Request()
@@ -144,7 +140,7 @@ class _Worker:
     def waiting_tokens(self) -> int:
         """Tokens that a later request waits for: at most one batch of each job, since jobs take turns."""
         with self._changed:
-            return sum(min(job.tokens, self._turn_tokens) for job in self.waiting)
+            return sum(min(job.tokens, self._queue.turn_tokens) for job in self.waiting)
 
     async def run(self, kernel: Kernel, items: Sequence[Any], tokens: Sequence[int]) -> list[Any]:
         """Return the output for each item, given its number of tokens."""
@@ -209,13 +205,14 @@ class _Worker:
                 return None
             if self.is_stopping:
                 self.waiting = deque(sorted(self.waiting, key=attrgetter("request.number")))
-            turn, was_long = self._turn_tokens, self._last.turn_tokens >= self._turn_tokens
+            turn, batch = self._queue.turn_tokens, self._queue.limits.batch_tokens
+            was_long = self._last.turn_tokens >= turn
             others = (job for job in self.waiting if (job.request.turn_tokens >= turn) != was_long)
             first = self.waiting[0] if self.is_stopping else next(others, self.waiting[0])
             self._last = first.request
             self.waiting.remove(first)
             taken, left, tokens = [first], deque[_Job](), first.tokens
-            limit = turn if first.is_long(turn) and self._is_shared() else self._batch_tokens
+            limit = turn if first.is_long(turn) and self._queue.is_shared else batch
             for job in self.waiting:
                 fits = tokens + job.tokens <= limit and not job.is_long(turn)
                 if job.kernel == first.kernel and fits:
@@ -257,15 +254,21 @@ def _settle(jobs: list[_Job]) -> None:
 
 
 class Queue:
-    """The requests that wait; torch uses `threads` for a computation."""
+    """The requests that wait.
 
-    def __init__(self, limits: Limits, *, threads: int) -> None:
+    Args:
+        threads: of torch, for a computation.
+        turn_tokens: maximum number of tokens in a turn of one request while others wait; None is a batch.
+    """
+
+    def __init__(self, limits: Limits, *, threads: int, turn_tokens: int | None = None) -> None:
         self.limits = limits
-        self._num_admitted = 0
+        self.turn_tokens = min(turn_tokens or limits.batch_tokens, limits.batch_tokens)
         self.is_leaving = False
         """Whether `stop` follows soon; requests are still answered."""
-        self._texts = _Worker("cloze-texts", limits, self._is_shared)
-        self._model = _Worker("cloze-inference", limits, self._is_shared, threads=threads)
+        self._num_admitted = 0
+        self._texts = _Worker("cloze-texts", self)
+        self._model = _Worker("cloze-inference", self, threads=threads)
         self._workers = (self._texts, self._model)
 
     @property
@@ -296,7 +299,9 @@ class Queue:
         """Number of batches that the model has computed."""
         return self._model.batches
 
-    def _is_shared(self) -> bool:
+    @property
+    def is_shared(self) -> bool:
+        """Whether there are several requests."""
         return self._num_admitted > 1
 
     @asynccontextmanager

@@ -253,10 +253,12 @@ Documents: TypeAlias = Many[Text | Document]
 
 
 class RankingRequest(ModelRequest, TruncationOptions):
-    """A query, and how passages are ranked."""
+    """A query and passages, in the format of Cohere, Jina and vLLM."""
 
     query: NonBlankText
     """The search query."""
+    documents: Documents
+    """The passages, as texts or objects."""
     raw_scores: bool | None = False
     """Return logits instead of probabilities, or of the number of a regression."""
     top_n: int | None = Field(default=None, ge=1)
@@ -264,13 +266,18 @@ class RankingRequest(ModelRequest, TruncationOptions):
     return_documents: bool | None = False
     """Whether the response includes the text of each document."""
 
+    @property
+    def passages(self) -> list[str]:
+        """The texts of the passages."""
+        return [document if isinstance(document, str) else document.text for document in self.documents or []]
+
 
 class RerankRequest(RankingRequest):
     """A query and passages: `texts` as for text-embeddings-inference, or `documents` as for /v2/rerank."""
 
     texts: Texts | None = None
     """The passages; the response is a list."""
-    documents: Documents | None = None
+    documents: Documents | None = None  # type: ignore[assignment]
     """The passages; the response has the form of /v2/rerank."""
     return_text: bool | None = False
     """Whether the response includes each text."""
@@ -280,6 +287,11 @@ class RerankRequest(RankingRequest):
         if (self.texts is None) == (self.documents is None):
             raise PydanticCustomError("passages", "give either texts or documents")
         return self
+
+    @property
+    def passages(self) -> list[str]:
+        """The texts of the passages."""
+        return super().passages if self.texts is None else self.texts
 
 
 class RankedText(ResponseModel):

@@ -77,7 +77,8 @@ def run(app: FastAPI, listening: socket.socket, limits: Limits, *, tell: Callabl
         timeout_keep_alive=limits.keep_alive,
         timeout_graceful_shutdown=limits.drain_seconds,
     )
-    logging.getLogger("uvicorn.error").addFilter(OncePerMessage())
+    for name in ("uvicorn.error", "asyncio"):
+        logging.getLogger(name).addFilter(OncePerMessage())
     server = _Server(config, app.state.queue)
     # Set before uvicorn does, so that no signal is lost. A handler that raises would not do: an exception in a
     # finalizer, and the collection below runs many, is dropped.
