@@ -109,14 +109,8 @@ def create_app(
     add_error_handlers(app)
     app.add_middleware(RequestMiddleware, queue=queue, metrics=metrics, api_keys=api_keys, hosts=hosts)
     if cors:
-        methods = ["GET", "POST"]
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=cors,
-            allow_methods=methods,
-            allow_headers=["*"],
-            expose_headers=["*"],
-        )
+        allowed: dict[str, Any] = {"allow_methods": ["GET", "POST"], "allow_headers": ["*"]}
+        app.add_middleware(CORSMiddleware, allow_origins=cors, **allowed, expose_headers=["*"])
     return app
 
 

@@ -21,6 +21,7 @@ from cloze.serving.schema import (
     AnswerParameters,
     AnswerRequest,
     Document,
+    DocumentsRequest,
     EmbedRequest,
     FillRequest,
     LabelScore,
@@ -29,7 +30,6 @@ from cloze.serving.schema import (
     NonBlankText,
     PredictRequest,
     RankedText,
-    RankingRequest,
     RerankRequest,
     ResponseModel,
     TagRequest,
@@ -204,7 +204,7 @@ def rerank(served: ServedModel, request: RerankRequest, ranking: Ranking) -> Any
     ]
 
 
-def rerank_documents(served: ServedModel, request: RankingRequest, ranking: Ranking) -> dict[str, Any]:
+def rerank_documents(served: ServedModel, request: DocumentsRequest, ranking: Ranking) -> dict[str, Any]:
     """Return the passages, the most relevant to the query first, in the format of Cohere, Jina and vLLM."""
     texts = request.passages if request.return_documents else None
     results = [
@@ -376,7 +376,7 @@ ROUTES = (
     Route(
         "/rerank", "rerank", rank, RerankRequest, list[RankedText] | RankedDocuments, _TEXTS, Dialect(rerank)
     ),
-    Route("/v2/rerank", "rerank", rank, RankingRequest, RankedDocuments, _DOCUMENTS, _V2),
+    Route("/v2/rerank", "rerank", rank, DocumentsRequest, RankedDocuments, _DOCUMENTS, _V2),
     Route("/fill", "fill", fill, FillRequest, Fillings, _FILL, Dialect(_filled_masks, is_slow=True)),
     Route("/tag", "tag", tag, TagRequest, Entities, {"inputs": _BORN}, Dialect(_entities)),
     Route("/answer", "answer", answer, AnswerRequest, Answers, _ANSWER, Dialect(_answers)),

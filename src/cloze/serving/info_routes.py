@@ -46,15 +46,16 @@ async def info(server: ServerState) -> dict[str, Any]:
     """Return the served models, their abilities, and the limits."""
     limits = server.queue.limits
     default = next(iter(server.models.values()))  # the fields of text-embeddings-inference are of this one
-    kind = "embedding"
-    if "predict" in default.abilities:  # a classifier with one label is a reranker there
-        kind = "classifier" if len(default.labels) > 1 else "reranker"
-    head = default.embedder if kind == "embedding" else default.predictor
-    if kind == "embedding":
-        about: dict[str, Any] = {"pooling": None if head is None else head.pooling}
+    if "predict" in default.abilities:
+        head, names = default.predictor, {str(number): label for number, label in enumerate(default.labels)}
+        kind = "classifier" if len(names) > 1 else "reranker"  # as there a classifier with one label
+        about: dict[str, Any] = {
+            "id2label": names,
+            "label2id": {names[number]: int(number) for number in names},
+        }
     else:
-        names = {str(number): label for number, label in enumerate(default.labels)}
-        about = {"id2label": names, "label2id": {label: int(number) for number, label in names.items()}}
+        head, kind = default.embedder, "embedding"
+        about = {"pooling": None if head is None else head.pooling}
     return {
         "model_id": default.name,
         "model_sha": None,
@@ -90,14 +91,14 @@ async def prometheus(server: ServerState) -> Response:
 
 async def openai_models(server: ServerState) -> dict[str, Any]:
     """Return the served models in the format of OpenAI, the default first."""
-    return {"object": "list", "data": [_openai_model(server, name) for name in server.models]}
+    return {"object": "list", "data": [await openai_model(server, name) for name in server.models]}
 
 
 async def openai_model(server: ServerState, model: str) -> dict[str, Any]:
     """Return one of the served models in the format of OpenAI."""
     if model not in server.models:
         raise UnknownModelError(model, server.models)
-    return _openai_model(server, model)
+    return {"id": model, "object": "model", "created": server.started, "owned_by": "cloze"}
 
 
 ROUTES = (
@@ -109,12 +110,15 @@ ROUTES = (
 )
 
 
-def _openai_model(server: ServerState, name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": server.started, "owned_by": "cloze"}
-
-
 def _model_info(model: ServedModel) -> dict[str, Any]:
-    config = model.config
+    config, task = model.config, model.task
+    sizes = (
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "vocab_size",
+        "max_position_embeddings",
+    )
     return {
         "name": model.name,
         "abilities": model.abilities,
@@ -122,13 +126,9 @@ def _model_info(model: ServedModel) -> dict[str, Any]:
         "number_format": model.engine.number_format,
         "is_sentence_encoder": model.embedder is not None
         and model.embedder.stored != SentenceEncoderConfig(),
-        "task": None if model.task is None else model.task.name,
+        "task": None if task is None else task.name,
         "reads_pairs": None if model.predictor is None else model.predictor.reads_pairs,
-        "labels": [] if model.task is None else list(model.task.answer.class_names),
+        "labels": [] if task is None else list(task.answer.class_names),
         "mask_token": model.tokenizer.special_token("mask") if "fill" in model.abilities else None,
-        "hidden_size": config.hidden_size,
-        "num_hidden_layers": config.num_hidden_layers,
-        "num_attention_heads": config.num_attention_heads,
-        "vocab_size": config.vocab_size,
-        "max_position_embeddings": config.max_position_embeddings,
+        **{name: getattr(config, name) for name in sizes},
     }

@@ -30,6 +30,7 @@ from cloze.serving.schema import (
     ChooseRequest,
     ClassificationParameters,
     DecodeRequest,
+    DocumentsRequest,
     EmbeddingOptions,
     EmbeddingRequest,
     EmbedRequest,
@@ -38,7 +39,6 @@ from cloze.serving.schema import (
     FillRequest,
     NextSentenceRequest,
     PredictRequest,
-    RankingRequest,
     SimilarityRequest,
     TagRequest,
     TextsRequest,
@@ -223,7 +223,7 @@ async def predict(
     return [row[: min(limits, default=None)] for row in ranked]
 
 
-async def rank(served: ServedModel, request: RankingRequest, queue: Queue) -> list[tuple[int, float]]:
+async def rank(served: ServedModel, request: DocumentsRequest, queue: Queue) -> list[tuple[int, float]]:
     """Return the indices and scores of the `top_n` best passages, the best first."""
     pairs = [[request.query, text] for text in request.passages]
     scores = [row[0] for row in await _scores(served, pairs, queue, request)]
@@ -237,7 +237,7 @@ async def _scores(
     served: ServedModel,
     inputs: list[Any],
     queue: Queue,
-    request: PredictRequest | RankingRequest,
+    request: PredictRequest | DocumentsRequest,
     *,
     function: str | None = None,
 ) -> list[list[float]]:

@@ -67,7 +67,8 @@ class Route:
     @property
     def handler(self) -> Callable[..., Any]:
         """The function whose docstring is the description in the OpenAPI schema."""
-        return self.verb if self.dialect is None or self.dialect.read is None else self.dialect.write
+        write = None if self.dialect is None else self.dialect.write
+        return write if write is not None and write.__doc__ else self.verb
 
     async def answer(self, served: ServedModel, request: Any, queue: Queue) -> Any:
         """Return the response to a request."""

@@ -252,7 +252,7 @@ class Document(StrictModel):
 Documents: TypeAlias = Many[Text | Document]
 
 
-class RankingRequest(ModelRequest, TruncationOptions):
+class DocumentsRequest(ModelRequest, TruncationOptions):
     """A query and passages, in the format of Cohere, Jina and vLLM."""
 
     query: NonBlankText
@@ -272,7 +272,7 @@ class RankingRequest(ModelRequest, TruncationOptions):
         return [document if isinstance(document, str) else document.text for document in self.documents or []]
 
 
-class RerankRequest(RankingRequest):
+class RerankRequest(DocumentsRequest):
     """A query and passages: `texts` as for text-embeddings-inference, or `documents` as for /v2/rerank."""
 
     texts: Texts | None = None

@@ -2,8 +2,10 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -107,17 +109,17 @@ class ServedModel:
     ) -> "ServedModel":
         """Load a checkpoint, the best checkpoint of a run, or an exported graph."""
         model = Model.open(directory, device=device, precision=precision)
-        path = model.directory
         # each request says whether to normalize, unless a graph does it
         normalize = None if model.is_graph else False
         embedder = Embedder.load(model, normalize=normalize) if model.has_vectors else None
-        fill_mask = FillMask(model) if model.has(FillMask.output) else None
-        next_sentence = NextSentence(model) if model.has(NextSentence.output) else None
-        predictor = _load_predictor(model, path)
-        labels = () if predictor is None else load_labels(path) or predictor.labels
+        fill_mask, next_sentence = (
+            kind(model) if model.has(kind.output) else None for kind in (FillMask, NextSentence)
+        )
+        predictor = _load_predictor(model)
         if not any((embedder, fill_mask, next_sentence, predictor)):
             remedy = "Give the model that it was exported from"
-            raise InputError("a graph whose outputs nothing reads", where=path, remedy=remedy)
+            raise InputError("a graph whose outputs nothing reads", where=model.directory, remedy=remedy)
+        labels = () if predictor is None else load_labels(model.directory) or predictor.labels
         return cls(name, model, embedder, fill_mask, next_sentence, predictor, labels)
 
     @property
@@ -222,22 +224,17 @@ class ServedModel:
 class Ability:
     """Something that a route requires of a model."""
 
-    is_met_by: Callable[[ServedModel], bool]
+    is_met_by: Callable[[ServedModel], object]
     remedy: str
     """Which model to serve to get it."""
 
 
-def _finetuned_for(*kinds: type, remedy: str) -> Ability:
-    return Ability(lambda served: served.task is not None and isinstance(served.task.answer, kinds), remedy)
+def _is_finetuned_for(*kinds: type) -> Callable[[ServedModel], bool]:
+    return lambda served: served.task is not None and isinstance(served.task.answer, kinds)
 
 
 def _ranks_pairs(served: ServedModel) -> bool:
-    head = served.predictor
-    return (
-        head is not None
-        and isinstance(head.task.answer, Relevance | Number)
-        and head.reads_pairs is not False
-    )
+    return _is_finetuned_for(Relevance, Number)(served) and served.predictor.reads_pairs is not False
 
 
 def _has_layers(served: ServedModel) -> bool:
@@ -250,44 +247,29 @@ def _makes_vectors(served: ServedModel) -> bool:
 
 
 def _is_explainable(served: ServedModel) -> bool:
-    if served.predictor is None or not _has_layers(served):
-        return False
-    try:
-        check_explainable(served.predictor)
-    except InputError:
-        return False
-    return True
+    with suppress(InputError):
+        if served.predictor is not None and _has_layers(served):
+            check_explainable(served.predictor)
+            return True
+    return False
 
 
 _CLASSIFIER = "Serve a classifier or a regression of texts: cloze finetune classification"
-
-ABILITIES: Mapping[str, Ability] = MappingProxyType(
-    {
-        "encode": Ability(_has_layers, "Serve any encoder that is not an exported graph"),
-        "embed": Ability(_makes_vectors, "Serve any encoder, or its exported graph"),
-        "tokenize": Ability(lambda served: True, "Serve any model"),
-        "fill": Ability(
-            lambda served: served.fill_mask is not None,
-            "Serve a pre-trained model, with its masked-word head",
-        ),
-        "next-sentence": Ability(
-            lambda served: served.next_sentence is not None,
-            "Serve a pre-trained model, with its next-sentence head",
-        ),
-        "predict": _finetuned_for(OneLabel, LabelSet, Number, Relevance, remedy=_CLASSIFIER),
-        "rerank": Ability(_ranks_pairs, "Serve a ranker: cloze finetune ranking"),
-        "tag": _finetuned_for(Tags, remedy="Serve a tagger: cloze finetune tagging"),
-        "answer": _finetuned_for(
-            Span, remedy="Serve a model that answers questions: cloze finetune squad_v2"
-        ),
-        "choose": _finetuned_for(
-            Choice, remedy="Serve a multiple-choice model: cloze finetune multiple-choice"
-        ),
-        "explain": Ability(
-            _is_explainable, f"{_CLASSIFIER} (neither int8 nor an exported graph: they have no gradients)"
-        ),
-    }
+_NO_GRADIENTS = "(neither int8 nor an exported graph: they have no gradients)"
+_ABILITIES: tuple[tuple[str, Callable[[ServedModel], object], str], ...] = (
+    ("encode", _has_layers, "Serve any encoder that is not an exported graph"),
+    ("embed", _makes_vectors, "Serve any encoder, or its exported graph"),
+    ("tokenize", lambda served: True, "Serve any model"),
+    ("fill", attrgetter("fill_mask"), "Serve a pre-trained model, with its masked-word head"),
+    ("next-sentence", attrgetter("next_sentence"), "Serve a pre-trained model, with its next-sentence head"),
+    ("predict", _is_finetuned_for(OneLabel, LabelSet, Number, Relevance), _CLASSIFIER),
+    ("rerank", _ranks_pairs, "Serve a ranker: cloze finetune ranking"),
+    ("tag", _is_finetuned_for(Tags), "Serve a tagger: cloze finetune tagging"),
+    ("answer", _is_finetuned_for(Span), "Serve a model that answers questions: cloze finetune squad_v2"),
+    ("choose", _is_finetuned_for(Choice), "Serve a multiple-choice model: cloze finetune multiple-choice"),
+    ("explain", _is_explainable, f"{_CLASSIFIER} {_NO_GRADIENTS}"),
 )
+ABILITIES = MappingProxyType({name: Ability(is_met_by, remedy) for name, is_met_by, remedy in _ABILITIES})
 """Abilities by their names in /info; `encode` is access to the encoder's internals."""
 
 
@@ -332,9 +314,9 @@ def find_model(
     raise InputError(what, where="model", remedy=remedy)
 
 
-def _load_predictor(model: Model, directory: Path) -> Predictor | None:
-    task = find_task_name(directory)
-    if task is None:
+def _load_predictor(model: Model) -> Predictor | None:
+    directory = model.directory
+    if (task := find_task_name(directory)) is None:
         return None
     try:
         if load_task(directory) is None:
