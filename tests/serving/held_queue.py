@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Literal, TypeAlias
@@ -17,6 +18,14 @@ async def wait_until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE):
         while not is_so():
             await asyncio.sleep(0.002)
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    """Wait outside of an event loop."""
+    end = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < end, "waited for nothing"
+        time.sleep(0.005)
 
 
 @asynccontextmanager

@@ -87,37 +87,52 @@ def test_openais_client(url: str, vectors: Any) -> None:
             client.models.retrieve("gpt")
 
 
-def test_langchains_openai_embeddings(url: str, vectors: Any) -> None:
+def langchain_openai(_: Any, url: str) -> Any:
     openai = pytest.importorskip("langchain_openai")
     # otherwise it sends ids of tiktoken's vocabulary, which are not those of the model
-    embeddings = openai.OpenAIEmbeddings(
-        model="bert", base_url=f"{url}/v1", api_key="none", check_embedding_ctx_length=False
-    )
-    close(embeddings.embed_documents(TEXTS), vectors)
-    close(embeddings.embed_query(TEXTS[0]), vectors[0])
+    own: dict[str, Any] = {"check_embedding_ctx_length": False}
+    return openai.OpenAIEmbeddings(model="bert", base_url=f"{url}/v1", api_key="none", **own)
 
 
-def test_langchains_endpoint_embeddings(hub: Any, url: str, vectors: Any) -> None:
+def langchain_endpoint(hub: Any, url: str) -> Any:
     hugging_face = pytest.importorskip("langchain_huggingface")
     embeddings = hugging_face.HuggingFaceEndpointEmbeddings(model="bert", huggingfacehub_api_token="none")
     # since 1.0 `model` must not be an address
     embeddings.client = hub.InferenceClient(f"{url}/embed", token="none")
-    close(embeddings.embed_documents(TEXTS), vectors)
-    close(embeddings.embed_query(TEXTS[0]), vectors[0])
+    return embeddings
 
 
-def test_llama_indexs_tei_embeddings(url: str, vectors: Any) -> None:
+def llama_index_tei(_: Any, url: str) -> Any:
     llama_index = pytest.importorskip("llama_index.embeddings.text_embeddings_inference")
-    embeddings = llama_index.TextEmbeddingsInference(model_name="bert", base_url=url)
-    close(embeddings.get_text_embedding_batch(TEXTS), vectors)
-    close(embeddings.get_query_embedding(TEXTS[0]), vectors[0])
+    return llama_index.TextEmbeddingsInference(model_name="bert", base_url=url)
 
 
-def test_llama_indexs_openai_embeddings(url: str, vectors: Any) -> None:
+def llama_index_openai(_: Any, url: str) -> Any:
     llama_index = pytest.importorskip("llama_index.embeddings.openai")
-    embeddings = llama_index.OpenAIEmbedding(model_name="bert", api_base=f"{url}/v1", api_key="none")
-    close(embeddings.get_text_embedding_batch(TEXTS), vectors)
-    close(embeddings.get_query_embedding(TEXTS[0]), vectors[0])
+    return llama_index.OpenAIEmbedding(model_name="bert", api_base=f"{url}/v1", api_key="none")
+
+
+LANGCHAIN, LLAMA_INDEX = (
+    ("embed_documents", "embed_query"),
+    ("get_text_embedding_batch", "get_query_embedding"),
+)
+
+
+@pytest.mark.parametrize(
+    ("client", "methods"),
+    [
+        (langchain_openai, LANGCHAIN),
+        (langchain_endpoint, LANGCHAIN),
+        (llama_index_tei, LLAMA_INDEX),
+        (llama_index_openai, LLAMA_INDEX),
+    ],
+)
+def test_clients_of_libraries(
+    hub: Any, url: str, vectors: Any, client: Any, methods: tuple[str, str]
+) -> None:
+    of_many, of_one = (getattr(client(hub, url), method) for method in methods)
+    close(of_many(TEXTS), vectors)
+    close(of_one(TEXTS[0]), vectors[0])
 
 
 def test_coheres_embed(url: str, vectors: Any) -> None:
@@ -150,18 +165,8 @@ def test_coheres_embed(url: str, vectors: Any) -> None:
     ],
 )
 def test_curl_as_in_the_tour(url: str, route: str, body: str) -> None:
-    command = [
-        "curl",
-        "-sS",
-        "-f",
-        f"{url}{route}",
-        "-X",
-        "POST",
-        "-d",
-        body,
-        "-H",
-        "Content-Type: application/json",
-    ]
+    options = ["-sS", "-f", "-X", "POST", "-d", body, "-H", "Content-Type: application/json"]
+    command = ["curl", f"{url}{route}", *options]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except FileNotFoundError:

@@ -2,13 +2,14 @@
 
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import httpx
 import pytest
 from clients import listening
+from held_queue import PATIENCE, wait_for
 
 from cloze.serving.app import create_app
 from cloze.serving.connections import LimitedProtocol, limited_protocol, max_connections
@@ -17,8 +18,6 @@ from cloze.serving.served_model import ServedModel
 
 pytestmark = pytest.mark.protected
 
-PATIENCE = 20.0
-"""Seconds after which a test fails."""
 NUM_BYTES = 20_000_000
 """Of a response: more than the system takes from a server whose client does not read."""
 
@@ -133,13 +132,6 @@ async def answer_much(scope: Any, receive: Any, send: Any) -> None:
 
 def ask(connection: socket.socket) -> None:
     connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-
-
-def wait_for(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < end, "waited for nothing"
-        time.sleep(0.005)
 
 
 def unread(http: type[LimitedProtocol]) -> int:

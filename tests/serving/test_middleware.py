@@ -4,8 +4,7 @@ import asyncio
 import gzip
 import json
 import socket
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import httpx
 import pytest
 from clients import Client, client_of, listening
 from fastapi import FastAPI
-from held_queue import answers, held, held_elsewhere
+from held_queue import answers, held, held_elsewhere, wait_for
 
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
@@ -199,13 +198,6 @@ def test_overload_and_deadline_over_http(models: Mapping[str, ServedModel]) -> N
     assert after.status_code == 200
 
 
-def wait_for(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < deadline, "waited for nothing"
-        time.sleep(0.005)
-
-
 @pytest.mark.parametrize("says_all", [True, False], ids=["queued", "incomplete body"])
 def test_nothing_is_computed_for_a_disconnected_client(
     models: Mapping[str, ServedModel], says_all: bool
@@ -323,22 +315,6 @@ def test_a_server_that_is_being_stopped_says_so(models: Mapping[str, ServedModel
     client.app.state.queue.close()
     assert client.get("/health").status_code == 503
     assert client.post("/embed", json={"inputs": "a"}).json()["error_type"] == "Unhealthy"
-
-
-def test_metrics_count_by_route(models: Mapping[str, ServedModel]) -> None:
-    with client_of(models) as client:
-        client.ask("/embed", inputs="a")
-        client.post("/embed", json={"inputs": []})
-        client.get("/nowhere")
-        client.get("/health")
-        text = client.get("/metrics").text
-    assert 'cloze_requests_total{model="bert",route="/embed",status="200"} 1.0' in text
-    assert 'cloze_requests_total{model="",route="/embed",status="400"} 1.0' in text
-    assert 'cloze_requests_total{model="",route="other",status="404"} 1.0' in text
-    assert 'cloze_requests_total{model="",route="/health",status="200"} 1.0' in text
-    assert "cloze_waiting_requests 0.0" in text
-    assert "cloze_requests_in_progress 1.0" in text, "the one for these metrics"
-    assert "cloze_batches 1.0" in text
 
 
 @pytest.mark.parametrize(

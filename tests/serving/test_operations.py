@@ -86,19 +86,29 @@ def test_a_line_is_logged_for_each_request(bert: Any, caplog: pytest.LogCaptureF
     assert (nowhere["route"], nowhere["status"], nowhere["model"], nowhere["tokens"]) == ("other", 404, "", 0)
 
 
-def test_metrics_have_tokens_and_times_by_model(models: Mapping[str, ServedModel]) -> None:
+def test_metrics_count_by_model_and_route(models: Mapping[str, ServedModel]) -> None:
     client = client_of({name: models[name] for name in ("bert", "tagger")})
     client.ask("/embed", inputs="a b c")
     client.ask("/tag", inputs="a b c d")
     client.post("/embed", json={"inputs": "a", "model": "unknown"})
+    client.post("/embed", json={"inputs": []})
+    client.get("/nowhere")
+    client.get("/health")
     text = client.get("/metrics").text
     for line in (
         'cloze_tokens_total{model="bert"} 5.0',
         'cloze_tokens_total{model="tagger"} 6.0',
         'cloze_queue_seconds_count{model="bert"} 1.0',
         'cloze_compute_seconds_bucket{le="30.0",model="tagger"} 1.0',
+        'cloze_requests_total{model="bert",route="/embed",status="200"} 1.0',
         'cloze_requests_total{model="tagger",route="/tag",status="200"} 1.0',
+        'cloze_requests_total{model="",route="/embed",status="400"} 1.0',
         'cloze_requests_total{model="",route="/embed",status="422"} 1.0',
+        'cloze_requests_total{model="",route="other",status="404"} 1.0',
+        'cloze_requests_total{model="",route="/health",status="200"} 1.0',
+        "cloze_waiting_requests 0.0",
+        "cloze_requests_in_progress 1.0",  # the one for these metrics
+        "cloze_batches 2.0",
         f'cloze_build_info{{version="{cloze.__version__}"}} 1.0',
     ):
         assert f"\n{line}\n" in text

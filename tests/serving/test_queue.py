@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from held_queue import admitted, answers, held, start, wait_until
+from held_queue import PATIENCE, admitted, answers, held, start, wait_until
 
 from cloze.errors import InputError
 from cloze.serving.limits import Limits
@@ -37,11 +37,17 @@ async def compute(queue: Queue, kernel: Callable[[list[str]], list[str]], *texts
 
 @dataclass(frozen=True)
 class Upper:
-    """Converts letters to capitals; records the batches."""
+    """Converts letters to capitals; records the batches, and waits in the batch number `waits_in`, counted from 0."""
 
+    waits_in: int | None = None
     batches: list[str] = field(default_factory=list)
+    waits: threading.Event = field(default_factory=threading.Event)
+    may_go_on: threading.Event = field(default_factory=threading.Event)
 
     def __call__(self, letters: list[str]) -> list[str]:
+        if len(self.batches) == self.waits_in:
+            self.waits.set()
+            self.may_go_on.wait(PATIENCE)
         self.batches.append("".join(letters))
         if "?" in letters:
             raise ZeroDivisionError
@@ -82,24 +88,17 @@ def test_a_request_larger_than_a_batch_takes_turns(make_queue: MakeQueue) -> Non
 
 
 def test_a_short_request_waits_for_one_turn_of_long_ones(make_queue: MakeQueue) -> None:
-    queue, upper = make_queue(batch_tokens=16, turn_tokens=8), Upper()
-    all_had_a_turn, may_go_on = threading.Event(), threading.Event()
-
-    def slow(letters: list[str]) -> list[str]:
-        if len(upper.batches) == 2:
-            all_had_a_turn.set()
-            may_go_on.wait(10)
-        return upper(letters)
+    queue, upper = make_queue(batch_tokens=16, turn_tokens=8), Upper(waits_in=2)  # both had a turn
 
     async def ask() -> None:
         async with held(queue):
             texts = ("abcdef", "ghijkl")
-            long = await start(queue, *(admitted(queue, compute(queue, slow, text)) for text in texts))
-        await wait_until(all_had_a_turn.is_set)
-        kernels = {"x": upper, "y": lambda letters: upper(letters)}  # which share no batch
+            long = await start(queue, *(admitted(queue, compute(queue, upper, text)) for text in texts))
+        await wait_until(upper.waits.is_set)
+        kernels = {"x": lambda letters: upper(letters), "y": lambda letters: upper(letters)}  # share no batch
         short = [asyncio.create_task(admitted(queue, compute(queue, kernels[text], text))) for text in "xy"]
         await wait_until(lambda: queue.waiting_tokens == 4 * 4)
-        may_go_on.set()
+        upper.may_go_on.set()
         await asyncio.gather(*long, *short)
 
     asyncio.run(ask())
@@ -107,20 +106,14 @@ def test_a_short_request_waits_for_one_turn_of_long_ones(make_queue: MakeQueue) 
 
 
 def test_a_long_request_has_whole_batches_while_it_is_alone(make_queue: MakeQueue) -> None:
-    queue, upper = make_queue(batch_tokens=16, turn_tokens=8), Upper()
-    first_began, may_go_on = threading.Event(), threading.Event()
-
-    def slow(letters: list[str]) -> list[str]:
-        first_began.set()
-        may_go_on.wait(10)
-        return upper(letters)
+    queue, upper = make_queue(batch_tokens=16, turn_tokens=8), Upper(waits_in=0)
 
     async def ask() -> None:
-        long = asyncio.create_task(admitted(queue, compute(queue, slow, "abcdefghijkl")))
-        await wait_until(first_began.is_set)
+        long = asyncio.create_task(admitted(queue, compute(queue, upper, "abcdefghijkl")))
+        await wait_until(upper.waits.is_set)
         short = asyncio.create_task(admitted(queue, compute(queue, upper, "xyz")))
         await wait_until(lambda: queue.waiting_tokens > 0)
-        may_go_on.set()
+        upper.may_go_on.set()
         await short
         await long
 
@@ -164,20 +157,14 @@ def test_invalid_windows_fail_only_their_request(
 
 def test_a_canceled_request_has_no_more_turns(make_queue: MakeQueue) -> None:
     queue = make_queue(batch_tokens=4)
-    has_begun, may_end = threading.Event(), threading.Event()
-    upper = Upper()
-
-    def slow(letters: list[str]) -> list[str]:
-        has_begun.set()
-        may_end.wait(10)
-        return upper(letters)
+    upper = Upper(waits_in=0)
 
     async def ask() -> None:
-        asked = asyncio.create_task(compute(queue, slow, "abcdef"))
-        await wait_until(has_begun.is_set)
+        asked = asyncio.create_task(compute(queue, upper, "abcdef"))
+        await wait_until(upper.waits.is_set)
         asked.cancel()
         await asyncio.gather(asked, return_exceptions=True)
-        may_end.set()
+        upper.may_go_on.set()
         await queue.run(lambda: None, tokens=1)
 
     asyncio.run(ask())
