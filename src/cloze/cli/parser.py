@@ -260,7 +260,7 @@ class Command:
         remedy = self._see
         name = error.argument and error.argument.name
         if isinstance(error, exceptions.MissingArgumentError) and name:
-            if error.argument and error.argument.tokens:
+            if error.keyword:
                 return InputError("needs a value", where=name, remedy=remedy)
             return self._missing(name)
         if isinstance(error, exceptions.UnknownOptionError):
