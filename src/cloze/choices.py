@@ -17,6 +17,8 @@ Combine: TypeAlias = Literal["sum", "concat"]
 """How several layers are combined, token by token."""
 Pooling: TypeAlias = Literal["cls", "mean", "max", "mean_sqrt_len"]
 """[CLS]; or of all tokens with [CLS] and [SEP] the mean, the maximum, or the sum over the square root of the length."""
+Head: TypeAlias = Literal["dense", "logistic"]
+"""How a classifier learns: its dense layer and the encoder by steps, or the layer alone as a logistic regression."""
 GeluForm: TypeAlias = Literal["gelu", "gelu_tanh"]
 Clean: TypeAlias = Literal["pdf"]
 """Kinds of text that have marks to remove."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
-from cloze.choices import LongTexts
+from cloze.choices import Head, LongTexts
 from cloze.options import LabeledOptions, RunOptions
 from cloze.parallel_map import AnyWorkers
 from cloze.signatures import Option
@@ -40,6 +40,12 @@ class LabeledDataOptions(TypedDict, total=False):
 class TrainingOptions(LabeledDataOptions, LabeledOptions, total=False):
     """The settings of the training."""
 
+    head: Annotated[
+        Head | None,
+        Option(
+            "dense trains the encoder, too (default); logistic fits a regression on its vectors, in seconds."
+        ),
+    ]
     long_texts: Annotated[LongTexts | None, Option("truncate long texts (default), or read windows.")]
     max_seq_length: Annotated[
         int | None,

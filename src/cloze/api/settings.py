@@ -50,6 +50,8 @@ _REQUIRED = {
     "train": "Give a file, the directory of a benchmark, or rows in memory",
 }
 
+_OF_STEPS = {*("epochs", "batch_size", "optimizer", "patience", "dropout"), "freeze_layers", "budget_seconds"}
+
 
 class Layers(NamedTuple):
     """The settings that the arguments of a verb give to a run, as nested dictionaries."""
@@ -105,6 +107,7 @@ def finetuning_layers(task: str | Task | None, output: str | Path | None, option
         "device": options.get("device"),
         "epochs": options.get("epochs"),
         "folds": options.get("folds"),
+        "head": options.get("head"),
         "max_seq_length": options.get("max_seq_length"),
         "patience": options.get("patience"),
         "precision": options.get("precision"),
@@ -118,6 +121,8 @@ def finetuning_layers(task: str | Task | None, output: str | Path | None, option
     explicit = merge(options.get("settings", {}), keywords)
     of_task = {name: of_object or None, "grid": grid}
     table = merge(recipe, of_task, explicit, replaced=FinetuneConfig.replaced)
+    if table.get("head") == "logistic" and (unused := _OF_STEPS & explicit.keys()):
+        raise InputError("head logistic is fitted without steps", where=min(unused), remedy="Leave it out")
     return Layers(name, explicit, table, source, options, rows)
 
 

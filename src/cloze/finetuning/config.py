@@ -12,10 +12,11 @@ In TOML the settings of the run and `task` come first, those of the task in a ta
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from cloze.choices import Head
 from cloze.config import MOVABLE, Changeable, Positive, Range, Settings, read_toml
 from cloze.errors import InputError
 from cloze.tasks.config import resolve_task
@@ -106,6 +107,8 @@ class FinetuneConfig(RunSettings):
     """The held-out share, of each class."""
     train_examples: Positive[int | None] = None
     """Train on this many random examples, for a learning curve; None uses all."""
+    head: Head = "dense"
+    """Train the encoder and a dense layer, or fit the layer alone: a logistic regression on the encoder's vectors."""
     data_fraction: Annotated[float, Range("(0, 1]")] = 1.0
     """Train on this share of them, at random."""
     epochs: Annotated[int, Range("[1, 100000]")] = 3
@@ -151,6 +154,11 @@ class FinetuneConfig(RunSettings):
         shares = self.train_examples is not None or self.data_fraction < 1 or self.grid.data_fractions
         if self.folds > 1 and (self.dev is not None or shares or self.distillation.teacher is not None):
             raise ValueError("folds cannot be combined with dev, shares of the training data or a teacher")
+        grid = replace(self.grid, data_fractions=())
+        if self.head == "logistic" and (self.distillation.teacher is not None or grid != GridConfig()):
+            raise ValueError(
+                "head logistic has no steps: it cannot be combined with a teacher or a grid of steps"
+            )
         evaluations = max(self.grid.epochs or (self.epochs,)) * self.evaluations_per_epoch
         if evaluations > MAX_EVALUATIONS:
             what = f"epochs and evaluations_per_epoch make {evaluations:,} evaluations"

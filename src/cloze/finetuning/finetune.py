@@ -133,6 +133,8 @@ def plan_finetuning(task: Task, config: FinetuneConfig, *, progress: Progress = 
 
     For several runs the first one is timed; their epochs may differ.
     """
+    if config.head == "logistic":
+        raise InputError("logistic has no steps to time", where="head", remedy="Leave out `dry_run`")
     context = DistributedContext(resolve_device(config.device))
     prepared = prepare_data(task, config, context, progress)
     tell(prepared.data.findings, progress)

@@ -35,6 +35,8 @@ from cloze.models.torch_engine import TorchEngine
 from cloze.models.torch_internals import cpu_instructions
 from cloze.models.weight_mapping import MissingWeightsError
 from cloze.progress import Progress
+from cloze.tasks.answers.label_set import LabelSet
+from cloze.tasks.answers.one_label import OneLabel
 from cloze.tasks.config import load_task
 from cloze.tasks.predict import compute_outputs
 from cloze.tasks.registry import find_task
@@ -177,6 +179,8 @@ def prepare_data(
 ) -> PreparedData:
     """Read, check and tokenize all data; check the models."""
     check_trainable(task)
+    if config.head == "logistic" and not isinstance(task.answer, OneLabel | LabelSet):
+        raise InputError("logistic is for tasks that classify texts", where="head", remedy="Leave it out")
     metric = selection_metric(task, config.best_metric)
     batch_sizes = config.grid.batch_sizes or [config.batch_size]
     context.check_batch_sizes(batch_sizes)
@@ -210,7 +214,9 @@ def prepare_data(
     task = replace(task, answer=task.answer.with_checkpoint_settings(start))
     task, data = load_data(task, config, files, tokenizer, progress)
     digest, hashes = hashed or hash_files(files)  # after the rows: a file that is no table may have no end
-    head = _load_initial_head(task, config.model, start, context, progress, is_student=bool(layers))
+    head: dict[str, Tensor] = {}
+    if config.head == "dense":
+        head = _load_initial_head(task, config.model, start, context, progress, is_student=bool(layers))
     teacher = None
     if teacher_directory is not None:
         teacher = load_teacher(task, config, teacher_directory, tokenizer)

@@ -14,6 +14,7 @@ from cloze.artifacts import LEARNED_FROM, SCORED_ON
 from cloze.data.row_files import write_rows
 from cloze.file_io import write_json
 from cloze.file_names import MANIFEST
+from cloze.finetuning.logistic_head import fit_logistic_head
 from cloze.finetuning.objective import FinetuningBatches, FinetuningObjective
 from cloze.finetuning.preparation import PreparedData
 from cloze.markdown import code_span
@@ -38,10 +39,15 @@ def train_and_score(
 ) -> dict[str, Any]:
     """Make one run, score its best checkpoint, and return the content of `scores.json`."""
     config, context = prepared.config, prepared.context
+    is_logistic = config.head == "logistic"
+    steps = 0 if is_logistic else config.epochs * FinetuningBatches(prepared).steps_per_epoch
 
     def load(checkpoint: Path | None) -> FinetuningObjective:
         if checkpoint is None:
-            return FinetuningObjective(prepared.build_model(), prepared)
+            initial: Any = prepared.build_model()
+            if is_logistic:
+                fit_logistic_head(initial, prepared, launch.progress)
+            return FinetuningObjective(initial, prepared)
         task = load_finetuned_task(checkpoint)  # with the threshold of the last evaluation
         model = load_model(checkpoint, task.answer.head, verify=False)
         return FinetuningObjective(prepared.build_model(model), prepared, task)
@@ -58,7 +64,7 @@ def train_and_score(
             log_every_steps=config.log_every_steps,
             patience=config.patience,
         ),
-        budget=Budget(config.epochs * FinetuningBatches(prepared).steps_per_epoch, config.budget_seconds),
+        budget=Budget(steps, None if is_logistic else config.budget_seconds),
         card=_build_card_info(prepared),
         context=context,
         launch=launch,

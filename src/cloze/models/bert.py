@@ -4,14 +4,14 @@ Shapes: T tokens in the packed batch, B sequences, L columns, D hidden, N heads,
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from cloze.choices import AttendsTo
+from cloze.choices import AttendsTo, Pooling
 from cloze.data.batch import PackedBatch
 from cloze.models.attention import attention
 from cloze.models.encoder import Encoder, register_encoder, to_autocast_dtype
@@ -23,6 +23,9 @@ from cloze.signatures import check_kind
 _CAUSAL_MODEL_TYPE = "one-way-bert"
 """The model type of a BERT whose tokens attend to one side. Other programs refuse it, instead of attending to both.
 (`is_decoder` of transformers is causal, but pools [CLS], which sees no text.)"""
+POOLER_WEIGHT = 0.05
+"""Scales vectors of about unit variance down to where the activations of poolers are linear."""
+_MEAN_WEIGHT = 100.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +142,8 @@ class Pooler(nn.Linear):
     """A dense layer and an activation on the vector of a sequence."""
 
     activation: ClassVar[ActivationName] = "tanh"
+    linear_at: ClassVar[float] = 0.0
+    """The input around which the activation is linear."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config.hidden_size, config.hidden_size)
@@ -228,6 +233,29 @@ class BertModel(Encoder):
         self.layers = nn.ModuleList(BertLayer(config) for _ in range(config.num_hidden_layers))
         self.pooler = self.pooler_class(config)
         initialize_weights(self, config.initializer_range, generator)
+
+    @torch.no_grad()
+    def pool_linearly(self, pooling: Pooling) -> None:
+        """Let the pooler pass on small values, for which its activation is linear, after a layer that takes the mean.
+
+        In that layer all tokens have equal weights, since query and key are 0, and the value is the token itself. The
+        mean outweighs the residual connection; LayerNorm scales it, and the feed-forward layer adds 0.
+        """
+        if pooling == "max" or self.attention_bias(1) is not None:
+            super().pool_linearly(pooling)
+        identity = torch.eye(self.config.hidden_size)
+        if pooling != "cls":
+            layer = BertLayer(self.config)
+            for parameter in layer.parameters():
+                parameter.zero_()
+            layer.query_key_value.weight[-len(identity) :] = identity
+            layer.attention_output.weight.copy_(_MEAN_WEIGHT * identity)
+            for layer_norm in (layer.attention_layer_norm, layer.output_layer_norm):
+                layer_norm.reset_parameters()
+            self.layers.append(layer)
+            self.config = replace(self.config, num_hidden_layers=len(self.layers))
+        self.pooler.weight.copy_(POOLER_WEIGHT * identity)
+        self.pooler.bias.fill_(self.pooler.linear_at)
 
 
 @torch.no_grad()

@@ -46,6 +46,7 @@ class DistilBertPooler(Pooler):
     """The dense layer with ReLU that classifiers begin with."""
 
     activation = "relu"
+    linear_at = 3.0
 
 
 @register_encoder("distilbert")

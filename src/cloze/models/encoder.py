@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import cloze.models
+from cloze.choices import Pooling
 from cloze.data.batch import PackedBatch
 from cloze.errors import InputError
 from cloze.models.batch import PaddedBatch, check_ids, pack_padded
@@ -116,6 +117,14 @@ class Encoder(nn.Module):
             vectors_BD = hidden_TD.index_select(0, tokens_B)
         pooled_BD: Tensor = self.pooler(vectors_BD)
         return pooled_BD
+
+    def pool_linearly(self, pooling: Pooling) -> None:
+        """Change the weights so that the pooled output is linear in the vector of a sentence encoder.
+
+        It stays a model that other programs read. An `InputError` if no weights do that.
+        """
+        what = f"{self.model_type} has no classifier that pools {pooling}"
+        raise InputError(what, where="model", remedy="Give another one, or say `head=dense`")
 
     def project_qkv(self, layer: int, hidden_TD: Tensor, batch: PackedBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Return query, key and value of a layer, each [T, N, H], from its input."""

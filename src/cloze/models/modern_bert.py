@@ -14,10 +14,11 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from cloze.choices import Pooling
 from cloze.data.batch import PackedBatch
 from cloze.models.attention import attention, local_attention
 from cloze.models.batch import PaddedBatch
-from cloze.models.bert import embedding_table, initialize_weights
+from cloze.models.bert import POOLER_WEIGHT, embedding_table, initialize_weights
 from cloze.models.encoder import Encoder, register_encoder, to_autocast_dtype
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.functional import ACTIVATIONS, dropout
@@ -381,6 +382,14 @@ class ModernBertModel(Encoder):
         vectors_BD = pool(hidden_TD, batch, self.config.classifier_pooling)
         pooled_BD: Tensor = self.pooler(vectors_BD.to(hidden_TD.dtype))
         return pooled_BD
+
+    @torch.no_grad()
+    def pool_linearly(self, pooling: Pooling) -> None:
+        if pooling == "max":
+            super().pool_linearly(pooling)
+        self.config = replace(self.config, classifier_pooling="cls" if pooling == "cls" else "mean")
+        self.pooler.dense.weight.copy_(POOLER_WEIGHT * torch.eye(self.config.hidden_size))
+        self.pooler.layer_norm.reset_parameters()
 
     @property
     def half_window(self) -> int | None:

@@ -305,7 +305,7 @@ def round_warmup(config: OptimizerConfig, budget: Budget) -> OptimizerConfig:
 
     Source: google-research/bert run_classifier.py `main` @eedf571.
     """
-    if budget.steps is None:
+    if not budget.steps:
         return config
     return replace(config, warmup_fraction=int(budget.steps * config.warmup_fraction) / budget.steps)
 
