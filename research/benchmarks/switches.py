@@ -34,7 +34,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "no dropout": {"dropout": 0.0},
     "kernels that add in any order": {"deterministic": False},
     "a wait before the optimizer": {"waits": True},
-    "logits without padded rows": {"pads": False},
+    "logits of all positions at once": {"chunk": 1 << 30},
 }
 
 
@@ -52,16 +52,20 @@ def take_step(trainer: ClozeTrainer, *, waits: bool) -> float:
 
 
 def measure(
-    benchmark: Pretrain, seconds: float, *, deterministic: bool = True, waits: bool = False, pads: bool = True
+    benchmark: Pretrain,
+    seconds: float,
+    *,
+    deterministic: bool = True,
+    waits: bool = False,
+    chunk: int = functional._CHUNK,
 ) -> dict[str, float]:
     """Return the median seconds of a step, the tokens of it, and the peak memory in MiB."""
     device = resolve_device(benchmark.device)
     data, tokenizer, _ = draw_step(benchmark, DistributedContext(device))
     trainer = build_trainer(benchmark, data, tokenizer, device)
     trainer.model.train()
-    padded, times = functional._padded, list[float]()
-    if not pads:
-        functional._padded = lambda parameter, _: parameter  # type: ignore[assignment]
+    chunk_before, times = functional._CHUNK, list[float]()
+    functional._CHUNK = chunk
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     try:
@@ -74,7 +78,7 @@ def measure(
                 times.append(time.perf_counter() - started)
                 end = time.perf_counter() + seconds if len(times) == 2 else end  # two steps warm up
     finally:
-        functional._padded = padded
+        functional._CHUNK = chunk_before
     memory = (peak_memory(device) or 0) >> 20
     row = {"seconds": statistics.median(times[2:]), "steps": len(times) - 2, "tokens": data.num_tokens}
     return {**row, "memory_mib": memory, "last_loss": loss}
@@ -106,7 +110,7 @@ def main() -> int:
         for name, change in CHANGES.items():
             if time.perf_counter() > end:
                 return 0
-            switches = {key: change[key] for key in change if key in ("deterministic", "waits", "pads")}
+            switches = {key: change[key] for key in change if key in ("deterministic", "waits", "chunk")}
             settings = {key: change[key] for key in change if key not in switches}
             row = measure(replace(default, **settings), arguments.seconds, **switches)
             print(json.dumps({"round": number, "change": name, **row}), flush=True)

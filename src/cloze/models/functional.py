@@ -1,13 +1,12 @@
 """Functions of layers that are as fast as the machine: activations, dropout, the masked language modeling loss.
 
 On a CPU torch draws Mersenne-twister numbers one by one: 31 ms for four million elements, while GELU takes 1.5 ms.
-Here NumPy's SFC64 fills memory with random bits, 16 for each element, in 2 ms. The loss is computed without four arrays
-of the size of the logits.
+Here NumPy's SFC64 fills memory with random bits, 16 for each element, in 2 ms. The loss is computed without the
+logits of all positions.
 
-Shapes: P masked positions, D hidden, V vocabulary, R rows at a time.
+Shapes: P masked positions, D hidden, V vocabulary, C positions of a chunk, R rows at a time.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, TypeAlias
@@ -29,7 +28,8 @@ ACTIVATIONS: Mapping[ActivationName, Callable[[Tensor], Tensor]] = {
 
 _LEVELS = 2**16
 _ALIGNMENT = 64  # in numbers, of the rows that tensor cores read and write at once
-_ROWS = 32  # of 30,522 float32 scores take 4 MB, which fits in the cache
+_CHUNK = 2048  # positions, of which the scores exist at a time: 250 MB for 30,522 tokens in float32
+_ROWS = 32  # of 30,522 float32 scores take 4 MB, which fits in the cache of a processor
 
 
 def dropout(hidden: Tensor, prob: float) -> Tensor:
@@ -72,79 +72,45 @@ class _Dropout(torch.autograd.Function):
 def linear_cross_entropy_sum(hidden_PD: Tensor, weight_VD: Tensor, bias_V: Tensor, ids_P: Tensor) -> Tensor:
     """Return the summed cross entropy of `ids_P` under softmax(hidden W' + b), in float32.
 
-    Under autocast the products run in its dtype. On a CPU the scores become their own gradient in place; the result
-    equals linear + cross_entropy.
+    Under autocast the products run in its dtype. Gradients are computed with the loss, so that the scores of one chunk
+    of positions exist at a time. The result equals linear + cross_entropy.
     """
     device = hidden_PD.device.type
-    if device != "cpu":
-        return padded_cross_entropy_sum(hidden_PD, weight_VD, bias_V, ids_P)
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_PD.dtype
     loss: Tensor = _LinearCrossEntropySum.apply(  # type: ignore[no-untyped-call]
-        hidden_PD.to(dtype), weight_VD.to(dtype), bias_V, ids_P
+        hidden_PD.to(dtype), weight_VD, bias_V, ids_P
     )
     return loss
-
-
-def padded_cross_entropy_sum(hidden_PD: Tensor, weight_VD: Tensor, bias_V: Tensor, ids_P: Tensor) -> Tensor:
-    """Return the same with tokens of probability 0, so that rows of scores begin where tensor cores read at once."""
-    logits_PV = functional.linear(hidden_PD, _padded(weight_VD, 0.0), _padded(bias_V, -math.inf))
-    return functional.cross_entropy(logits_PV.float(), ids_P, reduction="sum")
-
-
-def _padded(parameter: Tensor, value: float) -> Tensor:
-    """Return a parameter with more rows, filled with a value.
-
-    They are in its own storage, behind its last row, from the first call on: no later call copies it.
-    """
-    num_rows = len(parameter) + -len(parameter) % _ALIGNMENT
-    if parameter.untyped_storage().nbytes() != num_rows * parameter.shape[1:].numel() * parameter.itemsize:
-        storage = parameter.new_full((num_rows, *parameter.shape[1:]), value)
-        storage[: len(parameter)] = parameter.detach()
-        parameter.data = storage[: len(parameter)]
-    padded: Tensor = _WithRowsBehind.apply(parameter, num_rows)  # type: ignore[no-untyped-call]
-    return padded
-
-
-class _WithRowsBehind(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, parameter: Tensor, num_rows: int) -> Tensor:
-        ctx.num_rows = len(parameter)
-        return parameter.detach().as_strided((num_rows, *parameter.shape[1:]), parameter.stride())
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        (grad,) = grads
-        return grad[: ctx.num_rows], None
 
 
 class _LinearCrossEntropySum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden_PD: Tensor, weight_VD: Tensor, bias_V: Tensor, ids_P: Tensor) -> Tensor:
-        num_positions, vocab_size = len(hidden_PD), len(weight_VD)
-        round_up = -vocab_size % 64  # so that rows start on a cache line, which is faster
-        scores_PV = hidden_PD.new_empty(num_positions, vocab_size + round_up)[:, :vocab_size]
-        # AMX multiplies bfloat16 in pairs: with an odd vocabulary size it reads one score past the end of each row
-        scores_PV.as_strided((num_positions, round_up), (vocab_size + round_up, 1), vocab_size).zero_()
-        torch.mm(hidden_PD, weight_VD.T, out=scores_PV)
-        loss = hidden_PD.new_zeros((), dtype=torch.float32)
-        bias_gradient_V = torch.zeros_like(bias_V)
-        for scores_RV, ids_R in zip(torch.split(scores_PV, _ROWS), torch.split(ids_P, _ROWS), strict=True):
-            loss += _scores_to_gradient(scores_RV, bias_V, ids_R.unsqueeze(1), bias_gradient_V)
-        ctx.save_for_backward(hidden_PD, weight_VD, scores_PV, bias_gradient_V)
+        vocab_size, dtype = len(weight_VD), hidden_PD.dtype
+        matrix_VD, hidden_gradient_PD = weight_VD.to(dtype), torch.empty_like(hidden_PD)
+        bias_gradient_V, loss = torch.zeros_like(bias_V), bias_V.new_zeros((), dtype=torch.float32)
+        # zeros: AMX multiplies bfloat16 in pairs, with an odd vocabulary size one score past the end of each row, too
+        width = vocab_size + -vocab_size % _ALIGNMENT
+        buffer = hidden_PD.new_zeros(min(len(hidden_PD), _CHUNK), width)[:, :vocab_size]
+        rows = _ROWS if buffer.device.type == "cpu" else _CHUNK
+        chunks = (values.split(_CHUNK) for values in (hidden_PD, ids_P, hidden_gradient_PD))
+        weight_gradient_VD = None
+        for hidden_CD, ids_C, hidden_gradient_CD in zip(*chunks, strict=True):
+            scores_CV = torch.mm(hidden_CD, matrix_VD.T, out=buffer[: len(hidden_CD)])
+            for scores_RV, ids_R in zip(scores_CV.split(rows), ids_C.split(rows), strict=True):
+                loss += _scores_to_gradient(scores_RV, bias_V, ids_R.unsqueeze(1), bias_gradient_V)
+            torch.mm(scores_CV, matrix_VD, out=hidden_gradient_CD)
+            part_VD = scores_CV.T.mm(hidden_CD).float()
+            weight_gradient_VD = part_VD if weight_gradient_VD is None else weight_gradient_VD.add_(part_VD)
+        ctx.save_for_backward(hidden_gradient_PD, weight_gradient_VD, bias_gradient_V)
         return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        hidden_PD, weight_VD, gradient_PV, bias_gradient_V = ctx.saved_tensors
+        hidden_gradient_PD, weight_gradient_VD, bias_gradient_V = ctx.saved_tensors
         (scale,) = grads
-        return (
-            gradient_PV.mm(weight_VD).mul_(scale),
-            gradient_PV.T.mm(hidden_PD * scale.to(hidden_PD.dtype)),
-            bias_gradient_V * scale,
-            None,
-        )
+        return hidden_gradient_PD * scale, weight_gradient_VD.mul_(scale), bias_gradient_V * scale, None
 
 
 def _scores_to_gradient(scores_RV: Tensor, bias_V: Tensor, ids_R1: Tensor, bias_gradient_V: Tensor) -> Tensor:
