@@ -355,7 +355,11 @@ def draw_step(
         phase = settings.phases[0]
         instances = build_dynamic_instances(settings, phase, documents, tokenizer, seed=_SEED, number=0)
         batches = PretrainingBatches([(phase, instances)], context)
-        return batches.step_data(0.0, DataPosition(), settings.micro_batch_tokens), tokenizer, source
+        return (
+            batches.step_data(0.0, DataPosition(), settings.micro_batch_on(context.device)),
+            tokenizer,
+            source,
+        )
 
 
 def _synthetic_documents(vocab_size: int, shard: Path) -> tuple[Documents, Tokenizer]:

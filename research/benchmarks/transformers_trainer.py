@@ -211,7 +211,7 @@ class _ClozeOrder(torch.utils.data.Sampler[int]):
 def _score(padded: PaddedModel, prepared: PreparedData, config: FinetuneConfig) -> dict[str, float]:
     """Return the dev scores, with a threshold tuned on them where the task has one, as after an epoch of cloze."""
     task, data = prepared.task, prepared.data
-    max_tokens = config.micro_batch_tokens
+    max_tokens = config.micro_batch_on(prepared.context.device)
     predictions = predict(
         task.answer, TorchEngine(padded), data.dev, data.dev_features, max_tokens=max_tokens
     )

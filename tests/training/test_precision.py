@@ -10,6 +10,7 @@ import torch
 from cloze.choices import Precision
 from cloze.errors import InputError
 from cloze.models.torch_internals import CpuInstructions
+from cloze.training.config import RunSettings
 from cloze.training.precision import (
     available_memory,
     finetuning_precision,
@@ -73,6 +74,12 @@ def test_small_encoders_are_finetuned_in_float32_with_amx(
 ):
     found = finetuning_precision(precision, torch.device(device), instructions, hidden_size=hidden_size)
     assert found == expected
+
+
+def test_micro_batches_are_larger_on_a_gpu_unless_their_size_is_set():
+    devices = (CPU, torch.device("cuda"))
+    assert [RunSettings().micro_batch_on(device) for device in devices] == [4096, 16_384]
+    assert [RunSettings(micro_batch_tokens=10).micro_batch_on(device) for device in devices] == [10, 10]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ class FinetuningObjective(Objective):
         self.dev, self.dev_features = prepared.data.dev, prepared.data.dev_features
         self.flat_dev_features = list(chain.from_iterable(self.dev_features))
         lengths = [feature.num_tokens for feature in self.flat_dev_features]
-        self.dev_batches = list(batch_by_length(lengths, config.micro_batch_tokens))
+        self.dev_batches = list(batch_by_length(lengths, config.micro_batch_on(self.context.device)))
         self.num_evaluation_batches = len(self.dev_batches)
 
     def forward(self, batch: Any) -> MetricSums:

@@ -153,10 +153,11 @@ class PreparedData:
         artifacts.remove_temporary_files(run)
         model = teacher.load_model().to(self.context.device)
         features, rows = self.data.flat_train_features, list[Array]()
+        max_tokens = config.micro_batch_on(self.context.device)
         with progress.bar("teacher", total=len(features), unit="sequences") as bar:
             for start in range(0, len(features), _FEATURES_PER_PART):
                 part = features[start : start + _FEATURES_PER_PART]
-                rows += compute_targets(task, teacher, model, part, max_tokens=config.micro_batch_tokens)
+                rows += compute_targets(task, teacher, model, part, max_tokens=max_tokens)
                 bar.advance(len(part))
         values = np.concatenate(rows, dtype=np.float32)
         if not np.isfinite(values).all():

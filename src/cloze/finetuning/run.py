@@ -85,7 +85,7 @@ def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[s
         engine=TorchEngine(model),
         examples=data.dev,
         features=data.dev_features,
-        max_tokens=config.micro_batch_tokens,
+        max_tokens=config.micro_batch_on(prepared.context.device),
         progress=progress,
     )
     predictions = predict_dev(task.answer)

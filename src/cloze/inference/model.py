@@ -63,8 +63,8 @@ class Model:
         Args:
             model: a directory, a bundled model, or hf://org/name.
             device: cpu, cuda, mps or auto.
-            precision: number format of matrix products; None is that of the files. For int8 a checkpoint is traced
-                as a graph, once.
+            precision: number format of matrix products; None is that of a graph, else bfloat16 on a GPU and float32 on
+                a CPU. For int8 a checkpoint is traced as a graph, once.
         """
         if isinstance(model, Model):
             return model
@@ -243,7 +243,7 @@ def load_encoder(
 
     Args, raises: as for the classes that answer; an exported graph is no such model.
     """
-    return Model.open(resolve_checkpoint(model), device=device, precision=precision).encoder
+    return Model.open(resolve_checkpoint(model), device=device, precision=precision or "float32").encoder
 
 
 def check_length(

@@ -32,7 +32,7 @@ class TorchRunner(Runner):
     def __init__(self, directory: Path, device: str, precision: InferencePrecision | None) -> None:
         verify_checkpoint(directory)  # first: a directory of another kind is reported as such
         super().__init__(directory, load_config(directory), load_tokenizer(directory))
-        self.device, self.precision = resolve_device(device), precision or "float32"
+        self.device, self.precision = resolve_device(device), precision
         self._encoder: Encoder | None = None
         self._class = get_encoder_class(self.config)
 

@@ -93,11 +93,11 @@ class _LinearCrossEntropySum(torch.autograd.Function):
         width = vocab_size + -vocab_size % _ALIGNMENT
         buffer = hidden_PD.new_zeros(min(len(hidden_PD), _CHUNK), width)[:, :vocab_size]
         rows = _ROWS if buffer.device.type == "cpu" else _CHUNK
-        chunks = (values.split(_CHUNK) for values in (hidden_PD, ids_P, hidden_gradient_PD))
+        chunks = (torch.split(values, _CHUNK) for values in (hidden_PD, ids_P, hidden_gradient_PD))
         weight_gradient_VD = None
         for hidden_CD, ids_C, hidden_gradient_CD in zip(*chunks, strict=True):
             scores_CV = torch.mm(hidden_CD, matrix_VD.T, out=buffer[: len(hidden_CD)])
-            for scores_RV, ids_R in zip(scores_CV.split(rows), ids_C.split(rows), strict=True):
+            for scores_RV, ids_R in zip(torch.split(scores_CV, rows), torch.split(ids_C, rows), strict=True):
                 loss += _scores_to_gradient(scores_RV, bias_V, ids_R.unsqueeze(1), bias_gradient_V)
             torch.mm(scores_CV, matrix_VD, out=hidden_gradient_CD)
             part_VD = scores_CV.T.mm(hidden_CD).float()

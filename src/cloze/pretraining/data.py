@@ -86,7 +86,7 @@ class PretrainingData:
             tokenizer=tokenizer,
             train=dataset.split("train"),
             num_held_out=len(documents),
-            held_out=held_out_batches(source, count, attends_to, config.micro_batch_tokens),
+            held_out=held_out_batches(source, count, attends_to, config.micro_batch_on(context.device)),
             unigram_nats=unigram_nats(dataset.train_token_counts),
         )
 

@@ -72,12 +72,12 @@ def evaluate_pretrained(
         checkpoint: directory of a model with the heads of pre-training; without pairs the masked-word head is enough.
         data: text for `build_dataset`; or one data set, whose held-out documents are used.
         device: cpu, cuda, mps or auto.
-        precision: number format of matrix products; None is float32.
+        precision: number format of matrix products, as in `prepare_for_inference`.
     """
     context = DistributedContext(resolve_device(device))
     bert = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
     bert = bert.to(context.device)
-    prepare_for_inference(bert, precision or "float32")
+    prepare_for_inference(bert, precision)
     limit = bert.config.max_position_embeddings
     config = replace(config, max_seq_length=config.max_seq_length or min(_DEFAULT_LENGTH, limit))
     assert config.max_seq_length is not None

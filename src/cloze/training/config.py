@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Annotated
 
+import torch
+
 from cloze.choices import Precision
 from cloze.config import Changeable, Positive, Range, Settings
 from cloze.training.checkpoints import CheckpointConfig
@@ -45,17 +47,21 @@ class RunSettings(Settings):
     device: Changeable[str] = "auto"
     deterministic: Changeable[bool] = True
     """Use kernels that add in the same order each time; a GPU may be faster without."""
-    micro_batch_tokens: Changeable[Annotated[int, Range("[1, 10000000]")]] = 4096
-    """Tokens that pass through the model at once: it determines memory, and results only by rounding and random numbers
-    of dropout."""
+    micro_batch_tokens: Changeable[Annotated[int | None, Range("[1, 10000000]")]] = None
+    """Tokens that pass through the model at once; None is 4,096 on a CPU and 16,384 on other devices. They determine
+    memory, and results only by rounding and random numbers of dropout."""
+
+    def micro_batch_on(self, device: torch.device) -> int:
+        """Return the tokens of a micro-batch on a device."""
+        return self.micro_batch_tokens or (4096 if device.type == "cpu" else 16_384)
 
 
-def check_run(license: str, micro_batch_tokens: int, longest_sequence: int) -> None:
+def check_run(license: str, micro_batch_tokens: int | None, longest_sequence: int) -> None:
     """Raise ValueError for no license, or for micro-batches of fewer tokens than the longest sequence."""
     if not LICENSE.fullmatch(license):
         examples = f"apache-2.0, cc-by-sa-4.0 or {UNKNOWN_LICENSE}"
         raise ValueError(f"license {license!r} is not an identifier such as {examples}")
-    if micro_batch_tokens < longest_sequence:
+    if micro_batch_tokens is not None and micro_batch_tokens < longest_sequence:
         raise ValueError(
             f"micro_batch_tokens {micro_batch_tokens} is less than a sequence ({longest_sequence})"
         )

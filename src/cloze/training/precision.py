@@ -61,10 +61,10 @@ def finetuning_precision(
     return "float32" if precision == "auto" and is_slower else precision
 
 
-def prepare_for_inference(model: nn.Module, precision: InferencePrecision) -> None:
+def prepare_for_inference(model: nn.Module, precision: InferencePrecision | None) -> None:
     """Set the number format of a model's matrix products, on the device it is on, and the library that computes them.
 
-    Heads stay in float32. int8 is refused: a graph computes it.
+    None is bfloat16 on a GPU that has it, else float32. Heads stay in float32. int8 is refused: a graph computes it.
     """
     encoder = find_encoder(model)
     if encoder is None:
@@ -73,7 +73,7 @@ def prepare_for_inference(model: nn.Module, precision: InferencePrecision) -> No
     if precision == "int8":
         what = "int8 is for answers, not for losses of pre-training"
         raise InputError(what, where="precision", remedy="Use float32 or bfloat16")
-    if resolve_dtype(precision, device) == torch.bfloat16:
+    if resolve_dtype(precision or ("auto" if device.type == "cuda" else "float32"), device) == torch.bfloat16:
         encoder.autocast_dtype = torch.bfloat16
         for module in encoder.modules():
             if isinstance(module, nn.Linear):

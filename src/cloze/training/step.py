@@ -96,7 +96,7 @@ class OptimizerSteps:
         self.optimizer = build_optimizer(self.objective.model, config.optimizer)
         self._learning_rate = partial(learning_rate_at, config=config.optimizer)
         self._max_grad_norm, self._seed = config.optimizer.max_grad_norm, config.seed
-        tokens = config.micro_batch_tokens
+        tokens = config.micro_batch_on(self.context.device)
         self.micro_batch_tokens = min(self.state.micro_batch_tokens or tokens, tokens)
         self.saved_step = self.state.step
 
