@@ -24,10 +24,8 @@ let timer = 0;
 let changedAt = -Infinity;
 
 function read(): { view: string; values: Values } {
-  const hash = location.hash.slice(1).replace(/^lesson=/, `${LESSON}?$&`);
-  const query = hash.indexOf("?");
-  const view = query < 0 ? hash : hash.slice(0, query);
-  const values = query < 0 ? {} : Object.fromEntries(new URLSearchParams(hash.slice(query + 1)));
+  const [view, query = ""] = location.hash.slice(1).replace(/^lesson=/, `${LESSON}?$&`).split(/\?(.*)/s);
+  const values = Object.fromEntries(new URLSearchParams(query));
   keep(view, values);
   return { view, values };
 }

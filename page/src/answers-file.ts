@@ -4,7 +4,6 @@
 export interface GradedAnswer {
   /** The number of the example in the data, from 1, or its id. */
   number: string;
-  /** The text, or both of a pair. */
   texts: string[];
   /** The part of the text that the answer is for, such as a tagged word. */
   part: string;

@@ -18,7 +18,7 @@ interface Data {
 }
 
 /** A function that computes one row of attention: the query of a token with every key. */
-export function rowsOf(data: Data): (layer: number, head: number, from: number) => Row {
+function rowsOf(data: Data): (layer: number, head: number, from: number) => Row {
   const [query, key] = [floats(data.query), floats(data.key)];
   const { tokens, heads, headSize } = data;
   const vector = (values: Float32Array, layer: number, head: number, token: number) => {
@@ -40,7 +40,7 @@ export function rowsOf(data: Data): (layer: number, head: number, from: number) 
 function File({ data }: { data: Data }) {
   const rowOf = useMemo(() => rowsOf(data), [data]);
   const attention: Attention = useMemo(
-    () => ({ ...data, rows: (layer, head) => data.tokens.map((_, from) => rowOf(layer, head, from).weights) }),
+    () => ({ ...data, token_type_ids: data.segments, unknown: [], rows: (layer, head) => data.tokens.map((_, from) => rowOf(layer, head, from).weights) }),
     [data],
   );
   return (

@@ -3,7 +3,7 @@
 import { nice, ticks } from "d3-array";
 import { render } from "preact";
 import { grouped, short } from "./format";
-import { Chart, extent, linearScale, linePath, range } from "./parts/drawing";
+import { Chart, extent, Levels, linearScale, linePath, range, type Tick } from "./parts/drawing";
 import { Figure } from "./parts/save";
 
 interface Lengths {
@@ -18,11 +18,8 @@ interface Lengths {
   largest: number;
 }
 
-interface Data {
-  lengths: Lengths[];
-  /** Rank and count of tokens, the most frequent first. */
-  ranks: [number, number][];
-}
+/** Rank and count of tokens, the most frequent first. */
+type Ranks = [number, number][];
 
 const HEIGHT = 230;
 const EDGE = { left: 62, right: 22, top: 10, bottom: 38 };
@@ -38,26 +35,11 @@ function thin<T>(values: T[], most: number): T[] {
   return values.filter((_, i) => i % step === 0);
 }
 
-interface AxesOptions {
-  width: number;
-  xLabel: string;
-  yLabel: string;
-  /** Labels below, with their places. */
-  xTicks: [number, number][];
-  /** Labels on the left, with their places. */
-  yTicks: [number, number][];
-}
-
-function Axes({ width, xLabel, yLabel, xTicks, yTicks }: AxesOptions) {
+function Axes({ width, xLabel, yLabel, xTicks, yTicks }: { width: number; xLabel: string; yLabel: string; xTicks: Tick[]; yTicks: Tick[] }) {
   const middle = (EDGE.top + HEIGHT - EDGE.bottom) / 2;
   return (
     <>
-      {yTicks.map(([value, y]) => (
-        <>
-          <line class="grid" x1={EDGE.left} x2={width - EDGE.right} y1={y} y2={y} />
-          <text class="tick" x={EDGE.left - 6} y={y + 4} text-anchor="end">{short(value)}</text>
-        </>
-      ))}
+      <Levels ticks={yTicks} left={EDGE.left} right={width - EDGE.right} />
       {xTicks.map(([value, x]) => <text class="tick" x={x} y={HEIGHT - EDGE.bottom + 15} text-anchor="middle">{short(value)}</text>)}
       <text class="tick" x={(EDGE.left + width - EDGE.right) / 2} y={HEIGHT - 5} text-anchor="middle">{xLabel}</text>
       <text class="tick" transform={`translate(12 ${middle}) rotate(-90)`} text-anchor="middle">{yLabel}</text>
@@ -106,11 +88,11 @@ function powers(values: number[], room: [number, number]) {
   const [first, last] = [Math.floor(low), Math.max(Math.ceil(high), Math.floor(low) + 1)];
   const scale = linearScale([first, last], room);
   const exponents = thin(range(last - first + 1).map((i) => first + i), MAX_POWERS);
-  return { scale: (value: number) => scale(Math.log10(value)), ticks: exponents.map((exponent): [number, number] => [10 ** exponent, scale(exponent)]) };
+  return { scale: (value: number) => scale(Math.log10(value)), ticks: exponents.map((exponent): Tick => [10 ** exponent, scale(exponent)]) };
 }
 
 /** Counts of tokens over their ranks, both on logarithmic scales. */
-function CountsByRank({ of: ranks, title }: { of: Data["ranks"]; title: string }) {
+function CountsByRank({ of: ranks, title }: { of: Ranks; title: string }) {
   const y = powers(ranks.map(([, count]) => count), Y_RANGE);
   const [first, last] = [ranks[0], ranks[ranks.length - 1]];
   const draw = (width: number) => {
@@ -120,11 +102,7 @@ function CountsByRank({ of: ranks, title }: { of: Data["ranks"]; title: string }
       <>
         <Axes width={width} xLabel="rank" yLabel="count" xTicks={x.ticks} yTicks={y.ticks} />
         <path class="curve ranks" d={linePath(points)} />
-        {points.map(([x, y], i) => (
-          <circle class="fill" cx={x} cy={y} r={2.6}>
-            <title>{`rank ${grouped(ranks[i][0])}: ${grouped(ranks[i][1])}`}</title>
-          </circle>
-        ))}
+        {points.map(([x, y], i) => <circle class="fill" cx={x} cy={y} r={2.6}><title>{`rank ${grouped(ranks[i][0])}: ${grouped(ranks[i][1])}`}</title></circle>)}
       </>
     );
   };
@@ -132,12 +110,8 @@ function CountsByRank({ of: ranks, title }: { of: Data["ranks"]; title: string }
   return <Chart height={HEIGHT} label={label}>{draw}</Chart>;
 }
 
-/** The name of the saved files of a figure. */
-function nameOf(title: string): string {
-  return title.toLowerCase().replace(/\W+/g, "-");
-}
-
-const { lengths, ranks }: Data = JSON.parse(document.getElementById("data")!.textContent!);
+const nameOf = (title: string) => title.toLowerCase().replace(/\W+/g, "-");
+const { lengths, ranks }: { lengths: Lengths[]; ranks: Ranks } = JSON.parse(document.getElementById("data")!.textContent!);
 const RANKS = "Count of a token by its rank";
 render(
   <>

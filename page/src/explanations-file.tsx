@@ -1,7 +1,7 @@
 /** The script of the file that `cloze predict --explain` writes. */
 
 import { render } from "preact";
-import { Attribution, type Explanation } from "./parts/attribution";
+import { Attribution, type Explanation } from "./parts/marked";
 
 const data: Explanation[] = JSON.parse(document.getElementById("data")!.textContent!);
 render(

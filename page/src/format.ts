@@ -39,7 +39,6 @@ export function part(text: string, start: number, end?: number): string {
   return [...text].slice(start, end).join("");
 }
 
-/** The lines of a text that are not empty. */
 export function linesOf(text: string): string[] {
   return text.split("\n").map((line) => line.trim()).filter(Boolean);
 }
@@ -51,7 +50,6 @@ export function floats(base64: string): Float32Array {
   return Float32Array.from({ length: bytes.length / 4 }, (_, i) => view.getFloat32(4 * i, true));
 }
 
-/** The nearest index of a list of this size. */
 export function within(value: number, size: number): number {
   return Math.max(0, Math.min(size - 1, value));
 }
@@ -77,31 +75,20 @@ export function moveFocus(event: KeyboardEvent & { currentTarget: Element }): HT
   return stop;
 }
 
-const MASKS = /\[mask\]|<mask>/gi; // of BERT and of RoBERTa, in any case
-
-/** Replace every mask by the mask token of a model. */
-export function withMaskToken(text: string, maskToken: string): string {
-  return text.replace(MASKS, () => maskToken);
-}
+/** The masks of BERT and of RoBERTa, in any case. */
+export const MASKS = /\[mask\]|<mask>/gi;
 
 export function isMask(word: string): boolean {
   return /^(\[mask\]|<mask>)$/i.test(word);
 }
 
-/** Apply a function to every text in a value. */
+/** Apply a function to every text in a JSON value. */
 export function mapTexts(value: unknown, change: (text: string) => string): any {
-  if (typeof value === "string") return change(value);
-  if (Array.isArray(value)) return value.map((inner) => mapTexts(inner, change));
-  if (value === null || typeof value !== "object") return value;
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, mapTexts(inner, change)]));
+  return value && JSON.parse(JSON.stringify(value), (_, inner) => (typeof inner === "string" ? change(inner) : inner));
 }
 
 /** All texts of a value that are not blank. */
 export function textsOf(value: unknown): string[] {
-  const texts: string[] = [];
-  mapTexts(value, (text) => {
-    if (text.trim()) texts.push(text);
-    return text;
-  });
-  return texts;
+  if (typeof value === "string") return value.trim() ? [value] : [];
+  return Object.values(value ?? {}).flatMap(textsOf);
 }

@@ -62,9 +62,9 @@ const ANY_PAIR: Example[] = [
 ];
 
 /** Examples for the labels of a model, or neutral texts. */
-export function examplesFor({ labels, readsPairs }: Model): Example[] {
+export function examplesFor({ labels, reads_pairs }: Model): Example[] {
   const names = new Set(labels.map((label) => label.toLowerCase()));
   const set = SETS.find((set) => names.size > 1 && [...names].every((name) => set.labels.some((label) => label.toLowerCase() === name)));
-  const fits = set?.examples.every(({ pair }) => readsPairs === null || Boolean(pair) === readsPairs);
-  return set && fits ? set.examples : readsPairs ? ANY_PAIR : ANY;
+  const fits = set?.examples.every(({ pair }) => reads_pairs === null || Boolean(pair) === reads_pairs);
+  return set && fits ? set.examples : reads_pairs ? ANY_PAIR : ANY;
 }

@@ -6,13 +6,14 @@ import { addressOf, setView, usePlace, writeAddress } from "./address";
 import { moveFocus } from "./format";
 import { forgetAnswers, Problem, Skeleton } from "./parts/answer";
 import { lazy, type View } from "./parts/section";
-import { type Model, Models, toModel } from "./parts/models";
+import { type Model, Models } from "./parts/models";
 import { ask, refused, RETRY_SECONDS, useDown } from "./server";
 import { AnswersView } from "./views/answers";
+import { PredictView, WhyView } from "./views/classify";
 import { EntitiesView } from "./views/entities";
 import { FillView } from "./views/fill";
-import { PredictView } from "./views/predict";
-import { WhyView } from "./views/why";
+
+const SCHEME = window.matchMedia("(prefers-color-scheme: dark)");
 
 /** The tabs in order: lessons, the answers of models, and how they compute them. */
 const VIEWS: View[] = [
@@ -38,7 +39,7 @@ function App() {
   useLayoutEffect(() => {
     if (isDown) return;
     forgetAnswers();
-    ask("info").then((info) => setModels(info.models.map(toModel)), refused(setError));
+    ask("info").then((info) => setModels(info.models), refused(setError));
   }, [isDown]);
   useEffect(() => {
     if (!view) return;
@@ -98,19 +99,14 @@ function App() {
 
 /** The first view that the first model can answer, else one that another model can. */
 function firstView(models: Model[]): View {
-  const answered = models.flatMap(({ abilities }) => VIEWS.filter(({ needs }) => needs && abilities.has(needs)));
+  const answered = models.flatMap(({ abilities }) => VIEWS.filter(({ needs }) => needs && abilities.includes(needs)));
   return answered[0] ?? VIEWS[1];
 }
 
 function ThemeSwitch() {
-  const scheme = window.matchMedia("(prefers-color-scheme: dark)");
   const [theme, setTheme] = useState(document.documentElement.dataset.theme);
-  const [isDarkSystem, setIsDarkSystem] = useState(scheme.matches);
-  useEffect(() => {
-    const follow = () => setIsDarkSystem(scheme.matches);
-    scheme.addEventListener("change", follow);
-    return () => scheme.removeEventListener("change", follow);
-  }, []);
+  const [isDarkSystem, setIsDarkSystem] = useState(SCHEME.matches);
+  useEffect(() => SCHEME.addEventListener("change", () => setIsDarkSystem(SCHEME.matches)), []);
   const isDark = theme ? theme === "dark" : isDarkSystem;
   const change = () => {
     const next = isDark ? "light" : "dark";

@@ -1,10 +1,10 @@
 /** The measures of lessons: each asks the served model one request, and ranks the choices of a question by its numbers. */
 
 import { fixed, floats, grouped, isMask, linesOf, percent } from "./format";
-import { examplesFor } from "./labels";
+import { examplesFor, type LabelScore } from "./labels";
 import { range } from "./parts/drawing";
 import type { Ability, Candidate, Model } from "./parts/models";
-import { bySense } from "./views/senses";
+import { bySense } from "./views/pairs";
 
 export interface Step {
   text: string;
@@ -42,7 +42,7 @@ export interface Measure {
 }
 
 /** The head that the step names; in a smaller model the last layer or head. */
-export function headOf({ state }: Step, { layers, heads }: { layers: number; heads: number }): [number, number] {
+export function headOf({ state }: Step, layers: number, heads: number): [number, number] {
   return [Math.min(Number(state.layer ?? 1), layers), Math.min(Number(state.head ?? 1), heads)];
 }
 
@@ -52,7 +52,8 @@ function inputOf({ state }: Step, model: Model): string[] {
 }
 
 const whole = ({ state }: Step) => ({ text: state.text, pair: null, start: null });
-const loss = (share: number) => fixed(-Math.log(share), 2);
+const row = (label: string, value: number, shown: string) => ({ label, value, shown });
+const shareRow = (label: string, share: number) => row(label, share, `probability ${percent(share)}, loss ${fixed(-Math.log(share), 2)}`);
 
 /** Tokens, numbered where they repeat. */
 function named(tokens: string[]): string[] {
@@ -64,10 +65,9 @@ function named(tokens: string[]): string[] {
 
 /** The rows of words at a mask, which the server ranks among all tokens, and of the first candidates. */
 function wordRows({ candidates, words }: any, asked: string[]): Unranked[] {
-  const row = (label: string, share: number, rank: number) => ({ label, value: share, rank, shown: `probability ${percent(share)}, loss ${loss(share)}` });
   const rows = [
-    ...words.flatMap(({ rank, probability }: any, i: number) => (rank === null ? [] : [row(asked[i], probability, rank)])),
-    ...candidates.map(({ token, probability }: Candidate, i: number) => row(token, probability, i + 1)),
+    ...words.flatMap(({ rank, probability }: any, i: number) => (rank === null ? [] : [{ ...shareRow(asked[i], probability), rank }])),
+    ...candidates.map(({ token, probability }: Candidate, i: number) => ({ ...shareRow(token, probability), rank: i + 1 })),
   ];
   return rows.filter(({ rank }, i) => rows.findIndex((other) => other.rank === rank) === i);
 }
@@ -89,10 +89,7 @@ export const MEASURES: Record<string, Measure> = {
     needs: "fill",
     subject: () => "",
     ask: ({ choices, reveal }) => ["explore/guess", { texts: choices, words: [reveal.answer] }],
-    rows: ({ texts }, { choices }) =>
-      texts.flatMap(({ words: [{ probability }] }: any, i: number) =>
-        probability === null ? [] : [{ label: choices![i], value: probability, shown: `probability ${percent(probability)}, loss ${loss(probability)}` }],
-      ),
+    rows: ({ texts }, { choices }) => texts.flatMap(({ words: [{ probability }] }: any, i: number) => (probability === null ? [] : [shareRow(choices![i], probability)])),
   },
   tokens: {
     needs: "tokenize",
@@ -100,11 +97,10 @@ export const MEASURES: Record<string, Measure> = {
     subject: ({ state }) => linesOf(state.texts ?? "").join(", "),
     ask: ({ choices, state }, _, guess) => ["tokenize", { inputs: choices ?? [...linesOf(state.texts), ...(guess ? [guess] : [])], add_special_tokens: false }],
     rows: (found: { text: string }[][], { choices, state }, guess) =>
-      found.map((tokens, i) => ({
-        label: (choices ?? [...linesOf(state.texts), guess])[i],
-        value: tokens.length,
-        shown: `${tokens.length} ${tokens.length === 1 ? "token" : "tokens"}: ${tokens.map(({ text }) => text).join(" ")}`,
-      })),
+      found.map((tokens, i) => {
+        const shown = `${tokens.length} ${tokens.length === 1 ? "token" : "tokens"}: ${tokens.map(({ text }) => text).join(" ")}`;
+        return row((choices ?? [...linesOf(state.texts), guess])[i], tokens.length, shown);
+      }),
   },
   embedding: {
     needs: "encode",
@@ -112,7 +108,7 @@ export const MEASURES: Record<string, Measure> = {
     rows: ({ embeddings }) =>
       ["word", "segment", "position"].map((table) => {
         const value = embeddings[table].norms[1];
-        return { label: `${table === "word" ? "token" : table} embedding`, value, shown: `length ${fixed(value, 2)}` };
+        return row(`${table === "word" ? "token" : table} embedding`, value, `length ${fixed(value, 2)}`);
       }),
   },
   sense: {
@@ -123,26 +119,26 @@ export const MEASURES: Record<string, Measure> = {
       bySense(state.sentences).slice(1).flatMap(({ sentence }, i) => {
         const place = occurrences.findIndex((other: { sentence: number }) => other.sentence === i + 1);
         const value = cosines[cosines.length - 1][0][place];
-        return place < 0 ? [] : [{ label: sentence, value, shown: `cosine ${fixed(value, 2)}` }];
+        return place < 0 ? [] : [row(sentence, value, `cosine ${fixed(value, 2)}`)];
       }),
   },
   attention: {
     needs: "encode",
     ask: (step) => ["explore/inside", whole(step)],
     rows: (found, step) => {
-      const [size, from, [layer, head]] = [found.tokens.length, found.tokens.findIndex(isMask), headOf(step, found)];
+      const [size, from, [layer, head]] = [found.tokens.length, found.tokens.findIndex(isMask), headOf(step, found.layers, found.heads)];
       const weights = floats(found.weights).subarray((((layer - 1) * found.heads + head - 1) * size + from) * size).subarray(0, size);
-      return named(found.tokens).map((label, i) => ({ label, value: weights[i], shown: `weight ${percent(weights[i])}` }));
+      return named(found.tokens).map((label, i) => row(label, weights[i], `weight ${percent(weights[i])}`));
     },
   },
   head: {
     needs: "fill",
     ask: (step) => ["explore/ablation", { ...whole(step), heads: null, token: null }],
     rows: (found, step) => {
-      const [[layer], [all]] = [headOf(step, found), found.all.first];
+      const [[layer], [all]] = [headOf(step, found.layers, found.heads), found.all.first];
       return range(found.heads).map((head) => {
         const [share] = found.without[(layer - 1) * found.heads + head].first;
-        return { label: `head ${head + 1}`, value: all - share, shown: `without it, “${found.all.masks[0][0].token}” has ${percent(share)} in place of ${percent(all)}` };
+        return row(`head ${head + 1}`, all - share, `without it, “${found.all.masks[0][0].token}” has ${percent(share)} in place of ${percent(all)}`);
       });
     },
   },
@@ -153,30 +149,28 @@ export const MEASURES: Record<string, Measure> = {
     rows: ({ masked_lm: { candidates } }) => {
       const best = candidates.map(([{ token }]: Candidate[]) => token);
       const from = best.findLastIndex((token: string) => token !== best[best.length - 1]) + 1;
-      return candidates.map(([{ token, probability }]: Candidate[], layer: number) => ({
-        label: layer ? `layer ${layer}` : "embeddings",
-        value: -Math.abs(layer - from),
-        shown: `“${token}” is first there, with ${percent(probability)}`,
-      }));
+      return candidates.map(([{ token, probability }]: Candidate[], layer: number) =>
+        row(layer ? `layer ${layer}` : "embeddings", -Math.abs(layer - from), `“${token}” is first there, with ${percent(probability)}`),
+      );
     },
   },
   turn: {
     needs: "encode",
     ask: (step) => ["explore/layers", { text: step.state.text, token: null, start: null }],
     rows: ({ layers, token }) =>
-      layers.map(({ movements }: { movements: number[] }, i: number) => ({ label: `layer ${i + 1}`, value: movements[token], shown: `1 − cosine ${fixed(movements[token], 2)}` })),
+      layers.map(({ movements }: { movements: number[] }, i: number) => row(`layer ${i + 1}`, movements[token], `1 − cosine ${fixed(movements[token], 2)}`)),
   },
   next: {
     needs: "next-sentence",
     subject: ({ state }) => `A: ${state.text}`,
     ask: ({ state, choices }) => ["next-sentence", { inputs: choices!.map((choice) => [state.text, choice]) }],
-    rows: (shares: number[], { choices }) => shares.map((value, i) => ({ label: choices![i], value, shown: `probability ${percent(value)} that it follows` })),
+    rows: (shares: number[], { choices }) => shares.map((share, i) => row(choices![i], share, `probability ${percent(share)} that it follows`)),
   },
   label: {
     needs: "predict",
     subject: (step, model) => inputOf(step, model).join(" ⸱ "),
     ask: (step, model) => ["predict", { inputs: [inputOf(step, model)] }],
-    rows: ([scores]) => scores.map(({ label, score }: { label: string; score: number }) => ({ label, value: score, shown: `probability ${percent(score)}` })),
+    rows: ([scores]) => scores.map(({ label, score }: LabelScore) => row(label, score, `probability ${percent(score)}`)),
   },
   why: {
     needs: "explain",
@@ -184,7 +178,7 @@ export const MEASURES: Record<string, Measure> = {
     ask: (step, model) => ["explain", { inputs: [inputOf(step, model)] }],
     rows: ([{ words, explained }]) => {
       const names = named(words.map(({ word }: { word: string }) => word));
-      return words.map(({ attribution }: { attribution: number }, i: number) => ({ label: names[i], value: attribution, shown: `contribution ${fixed(attribution)} to “${explained}”` }));
+      return words.map(({ attribution }: { attribution: number }, i: number) => row(names[i], attribution, `contribution ${fixed(attribution)} to “${explained}”`));
     },
   },
 };
@@ -196,7 +190,6 @@ export function ranked(measure: Measure, answer: any, step: Step, guess: string)
   return measure.isDistance ? all : all.sort((a, b) => a.rank - b.rank);
 }
 
-/** The nth rank as text. */
 function ordinal(rank: number): string {
   const ending = rank % 100 > 10 && rank % 100 < 14 ? "th" : (["th", "st", "nd", "rd"][rank % 10] ?? "th");
   return `${grouped(rank)}${ending}`;

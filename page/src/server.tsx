@@ -14,19 +14,15 @@ const watchers = new Set<(isDown: boolean) => void>();
 let isDown = false;
 
 function setDown(value: boolean): void {
-  if (value === isDown) return;
   isDown = value;
   watchers.forEach((watch) => watch(isDown));
 }
 
-/** Whether the server is down. */
 export function useDown(): boolean {
   const [value, setValue] = useState(isDown);
   useLayoutEffect(() => {
     watchers.add(setValue);
-    return () => {
-      watchers.delete(setValue);
-    };
+    return () => void watchers.delete(setValue);
   }, []);
   return value;
 }
@@ -52,12 +48,8 @@ export async function exchange(path: string, body?: unknown, signal?: AbortSigna
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response, text;
   try {
-    response = await fetch(path, {
-      method: body === undefined ? "GET" : "POST",
-      headers,
-      body: body === undefined ? undefined : JSON.stringify(body),
-      signal,
-    });
+    const sent = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+    response = await fetch(path, { ...sent, headers, signal });
     text = await response.text(); // an abort may raise here, too
   } catch (error) {
     if (signal?.aborted) throw error;
@@ -118,12 +110,7 @@ function KeyDialog({ isWrong, finish }: { isWrong: boolean; finish: (key: string
   const box = useRef<HTMLInputElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog
-      ref={dialog}
-      aria-label="Key of the server"
-      onCancel={(event) => event.preventDefault()}
-      onClose={() => finish(box.current?.value ?? "")}
-    >
+    <dialog ref={dialog} aria-label="Key of the server" onCancel={(event) => event.preventDefault()} onClose={() => finish(box.current!.value)}>
       <form method="dialog">
         <label for="key">{isWrong ? "This key is not right. Key of the server" : "Key of the server"}</label>
         <input ref={box} type="password" id="key" autocomplete="current-password" required pattern="[!-~]+" />

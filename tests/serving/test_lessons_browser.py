@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 import torch
 from clients import client_of, listening
 from explorer_models import BLAME_OR_PRAISE, CONFIG, PIECES
-from test_explorer_browser import BEYOND, CHROMIUM, LABELED, MINI, SCREENS, browser, sync_api, visit
+from test_explorer_browser import BEYOND, CHROMIUM, LABELED, MINI, SCREENS, Visit, browser, sync_api, visit
 
 import cloze
 from cloze.explorer.encoder_internals import (
@@ -75,6 +75,15 @@ def served(
         yield address, Expected(paths)
 
 
+@pytest.fixture
+def visited(browser: Any, served: tuple[str, "Expected"]) -> Iterator[Visit]:
+    with visit(browser, served[0]) as visited:
+        yield visited
+
+
+Rows = Iterator[tuple[str, float, str]]
+
+
 class Expected:
     """The rows of each measure as (label, value, shown), by the classes of Python."""
 
@@ -85,124 +94,96 @@ class Expected:
         self.encoder, self.tokenizer = self.fill.encoder, self.fill.tokenizer
 
     def rows(self, step: dict[str, Any], guess: str) -> list[tuple[str, float, str]]:
-        rows: list[tuple[str, float, str]] = getattr(self, f"_{step['reveal']['measure']}")(step, guess)
-        return rows
+        return list(getattr(self, f"_{step['reveal']['measure']}")(step, guess))
 
-    def _probability(self, text: str, word: str) -> float:
-        (token_id,) = self.tokenizer.encode(word).input_ids[1:-1]
-        return float(self.fill.probabilities(text)[0, token_id])
+    def _share(self, text: str, word: str) -> tuple[float, str]:
+        share = float(self.fill.probabilities(text)[0, self.tokenizer.tokens.index(word)])
+        return share, f"probability {percent(share)}, loss {max(0, -math.log(share)):.2f}"
 
-    @staticmethod
-    def _shown(share: float) -> str:
-        return f"probability {percent(share)}, loss {max(0, -math.log(share)):.2f}"
-
-    def _word(self, step: dict[str, Any], guess: str) -> list[tuple[str, float, str]]:
-        text = step["state"]["text"]
-        words = step["choices"] or [*self.tokenizer.tokens]
-        if not step["choices"]:
-            shares = self.fill.probabilities(text)[0].tolist()
+    def _word(self, step: dict[str, Any], _: str) -> Rows:
+        text, shares = step["state"]["text"], self.fill.probabilities(step["state"]["text"])[0].tolist()
+        if step["choices"]:
+            for word in step["choices"]:
+                yield word, *self._share(text, self.tokenizer.encode(word).tokens[1])
         else:
-            shares = [self._probability(text, word) for word in words]
-        return [(word, share, self._shown(share)) for word, share in zip(words, shares, strict=True)]
+            for word, share in zip(self.tokenizer.tokens, shares, strict=True):
+                yield word, share, f"probability {percent(share)}, loss {max(0, -math.log(share)):.2f}"
 
-    def _sentence(self, step: dict[str, Any], _: str) -> list[tuple[str, float, str]]:
-        shares = [self._probability(text, step["reveal"]["answer"]) for text in step["choices"]]
-        return [
-            (text, share, self._shown(share)) for text, share in zip(step["choices"], shares, strict=True)
-        ]
+    def _sentence(self, step: dict[str, Any], _: str) -> Rows:
+        for text in step["choices"]:
+            yield text, *self._share(text, self.tokenizer.encode(step["reveal"]["answer"]).tokens[1])
 
-    def _tokens(self, step: dict[str, Any], guess: str) -> list[tuple[str, float, str]]:
-        texts = step["choices"] or [*step["state"]["texts"].split("\n"), guess]
-        tokens = [self.tokenizer.encode(text).tokens[1:-1] for text in texts]
-        return [
-            (text, len(found), f"{len(found)} token{'s' * (len(found) > 1)}: {' '.join(found)}")
-            for text, found in zip(texts, tokens, strict=True)
-        ]
+    def _tokens(self, step: dict[str, Any], guess: str) -> Rows:
+        for text in step["choices"] or [*step["state"]["texts"].split("\n"), guess]:
+            tokens = self.tokenizer.encode(text).tokens[1:-1]
+            yield text, len(tokens), f"{len(tokens)} token{'s' * (len(tokens) > 1)}: {' '.join(tokens)}"
 
-    def _embedding(self, step: dict[str, Any], _: str) -> list[tuple[str, float, str]]:
+    def _embedding(self, step: dict[str, Any], _: str) -> Rows:
         vectors = input_embeddings(self.encoder, self.tokenizer.encode(step["state"]["text"]))
-        norms = {name: float(vectors[name][1].norm()) for name in ("word", "segment", "position")}
-        return [
-            (f"{'token' if name == 'word' else name} embedding", norm, f"length {norm:.2f}")
-            for name, norm in norms.items()
-        ]
+        for name, table in {"token": "word", "segment": "segment", "position": "position"}.items():
+            norm = float(vectors[table][1].norm())
+            yield f"{name} embedding", norm, f"length {norm:.2f}"
 
-    def _sense(self, step: dict[str, Any], _: str) -> list[tuple[str, float, str]]:
+    def _sense(self, step: dict[str, Any], _: str) -> Rows:
         sentences = [line for line in step["state"]["sentences"].split("\n") if line]
         with torch.inference_mode():
             found = word_in_context(self.encoder, self.tokenizer, step["state"]["word"], sentences)
-        values = found.cosines()[-1][0, 1:].tolist()
-        return [
-            (text, value, f"cosine {value:.2f}") for text, value in zip(sentences[1:], values, strict=True)
-        ]
+        for text, value in zip(sentences[1:], found.cosines()[-1][0, 1:].tolist(), strict=True):
+            yield text, value, f"cosine {value:.2f}"
 
-    def _attention(self, step: dict[str, Any], _: str) -> list[tuple[str, float, str]]:
+    def _attention(self, step: dict[str, Any], _: str) -> Rows:
         found = attention_map(self.encoder, self.tokenizer, step["state"]["text"])
         layer, head = int(step["state"]["layer"]) - 1, int(step["state"]["head"]) - 1
         weights = found.layers[layer].weights[head, found.tokens.index("[MASK]")].tolist()
-        names = [
-            f"{token} ({before + 1})" if (before := found.tokens[:i].count(token)) else token
-            for i, token in enumerate(found.tokens)
-        ]
-        return [
-            (name, weight, f"weight {percent(weight)}") for name, weight in zip(names, weights, strict=True)
-        ]
+        for name, weight in zip(numbered(found.tokens), weights, strict=True):
+            yield name, weight, f"weight {percent(weight)}"
 
-    def _head(self, step: dict[str, Any], _: str) -> list[tuple[str, float, str]]:
+    def _head(self, step: dict[str, Any], _: str) -> Rows:
         text, layer = step["state"]["text"], int(step["state"]["layer"]) - 1
         [[best]] = self.fill(text, top_k=1)
-        place, rows = self.tokenizer.tokens.index(best.token), []
         for head in range(self.encoder.config.num_attention_heads):
             with heads_off(self.encoder, [(layer, head)]):
-                share = float(self.fill.probabilities(text)[0, place])
+                share, _shown = self._share(text, best.token)
             shown = f"without it, “{best.token}” has {percent(share)} in place of {percent(best.probability)}"
-            rows.append((f"head {head + 1}", best.probability - share, shown))
-        return rows
+            yield f"head {head + 1}", best.probability - share, shown
 
-    def _layer(self, step: dict[str, Any], _: str) -> list[tuple[str, float, str]]:
+    def _layer(self, step: dict[str, Any], _: str) -> Rows:
         trace = trace_token(self.encoder, self.tokenizer, step["state"]["text"])
         *_, found = trace_masked_lm(self.fill, trace.hidden_states, top_k=1)
         best = [candidate for (candidate,) in found]
         right = max((i + 1 for i, each in enumerate(best) if each.token != best[-1].token), default=0)
-        return [
-            (
-                f"layer {i}" if i else "embeddings",
-                -abs(i - right),
-                f"“{each.token}” is first there, with {percent(each.probability)}",
-            )
-            for i, each in enumerate(best)
-        ]
+        for i, each in enumerate(best):
+            shown = f"“{each.token}” is first there, with {percent(each.probability)}"
+            yield f"layer {i}" if i else "embeddings", -abs(i - right), shown
 
-    def _turn(self, step: dict[str, Any], _: str) -> list[tuple[str, float, str]]:
+    def _turn(self, step: dict[str, Any], _: str) -> Rows:
         trace = trace_token(self.encoder, self.tokenizer, step["state"]["text"])
-        turns = trace.movements[:, trace.token].tolist()
-        return [(f"layer {i}", turn, f"1 − cosine {turn:.2f}") for i, turn in enumerate(turns, 1)]
+        for i, turn in enumerate(trace.movements[:, trace.token].tolist(), 1):
+            yield f"layer {i}", turn, f"1 − cosine {turn:.2f}"
 
-    def _next(self, step: dict[str, Any], _: str) -> list[tuple[str, float, str]]:
-        shares = [self.follows(step["state"]["text"], choice).probability for choice in step["choices"]]
-        return [
-            (choice, share, f"probability {percent(share)} that it follows")
-            for choice, share in zip(step["choices"], shares, strict=True)
-        ]
+    def _next(self, step: dict[str, Any], _: str) -> Rows:
+        for choice in step["choices"]:
+            share = self.follows(step["state"]["text"], choice).probability
+            yield choice, share, f"probability {percent(share)} that it follows"
 
-    def _label(self, *_: Any) -> list[tuple[str, float, str]]:
+    def _label(self, *_: Any) -> Rows:
         (prediction,), _ = self.predictor.predict([LabeledText(REVIEW, None)])
-        shares = prediction.probabilities.items()
-        return [(label, share, f"probability {percent(share)}") for label, share in shares]
+        for label, share in prediction.probabilities.items():
+            yield label, share, f"probability {percent(share)}"
 
-    def _why(self, *_: Any) -> list[tuple[str, float, str]]:
+    def _why(self, *_: Any) -> Rows:
         example = LabeledText(REVIEW, None)
         (prediction,), _ = self.predictor.predict([example])
         found = explain(self.predictor, example, prediction)
-        words = [word.word for word in found.words]
-        return [
-            (
-                f"{word} ({before + 1})" if (before := words[:i].count(word)) else word,
-                attribution := found.words[i].attribution,
-                f"contribution {attribution:.3f} to “{found.explained}”".replace("-", "−"),
-            )
-            for i, word in enumerate(words)
-        ]
+        for name, word in zip(numbered([word.word for word in found.words]), found.words, strict=True):
+            shown = f"contribution {word.attribution:.3f} to “{found.explained}”".replace("-", "−")
+            yield name, word.attribution, shown
+
+
+def numbered(words: Sequence[str]) -> list[str]:
+    """Return words with a number where they repeat."""
+    counts = [words[:i].count(word) for i, word in enumerate(words)]
+    return [f"{word} ({count + 1})" if count else word for word, count in zip(words, counts, strict=True)]
 
 
 def numbers(text: str) -> tuple[str, list[float]]:
@@ -250,13 +231,8 @@ def check_guess(page: Any, step: dict[str, Any], guess: str, expected: Expected)
     expect(answer).to_contain_text(f"“{guess}” is ")
     expect(page.locator("[aria-busy]")).to_have_count(0)
     check_shown(answer.text_content(), f"“{guess}” is {place}: {shown}.")
-    template = (
-        reveal["first"]
-        if rank == 1
-        else (reveal["near"] or reveal["below"])
-        if rank <= SHOWN
-        else reveal["below"]
-    )
+    near = reveal["near"] if rank <= SHOWN else None
+    template = reveal["first"] if rank == 1 else near or reveal["below"]
     values = {"guess": guess, "rank": rank, "value": shown, "best": best[0], "best_value": best[2]}
     check_shown(page.locator(".reveal .remark").text_content(), template.format(**values, count=len(rows)))
     if reveal["answer"] and not step["choices"]:
@@ -267,128 +243,116 @@ def check_guess(page: Any, step: dict[str, Any], guess: str, expected: Expected)
         check_shown(page.locator(".reveal > p").nth(1).text_content(), line)
 
 
-def test_each_guess_gets_the_rank_that_python_gives_it(browser: Any, served: tuple[str, Expected]) -> None:
-    address, expected = served
+def test_each_guess_gets_the_rank_that_python_gives_it(visited: Visit, served: tuple[str, Expected]) -> None:
+    expected = served[1]
     steps = [(n, i, step) for n, each in enumerate(LESSONS, 1) for i, step in enumerate(each["steps"], 1)]
-    with visit(browser, address, **SCREENS["light"]) as visited:
-        page = visited.page
-        page.goto(f"{address}/#lesson=1&step=1")
-        for lesson, number, step in steps:
-            expect(page).to_have_url(f"{address}/#lesson={lesson}&step={number}")
-            expect(page.get_by_role("heading", level=2).first).to_have_text(
-                f"{lesson}. {LESSONS[lesson - 1]['title']}"
-            )
-            page.locator(".question h3").wait_for()
-            expect(page.locator("[aria-busy]")).to_have_count(0)
-            assert page.locator(".reveal").count() == 0
-            assert page.locator(".lesson .part-body .part-body").count() == 0
-            for guess in guess_all(page, step):
-                check_guess(page, step, guess, expected)
-            if step["view"]:
-                page.locator(".lesson .part-body .part-body").first.wait_for()
-                expect(page.locator("[aria-busy], .skeleton, .error")).to_have_count(0)
-            assert page.evaluate(BEYOND) <= 0, (lesson, number)
-            if number == 1:
-                assert serious_violations(page, without=".strip") == [], lesson
-            if (lesson, number) != (len(LESSONS), len(LESSONS[-1]["steps"])):
-                page.locator(".onward").press("Enter")
-        expect(page.locator(".onward")).to_have_count(0)
+    page, address = visited.page, visited.address
+    page.goto(f"{address}/#lesson=1&step=1")
+    for lesson, number, step in steps:
+        expect(page).to_have_url(f"{address}/#lesson={lesson}&step={number}")
+        expect(page.get_by_role("heading", level=2).first).to_have_text(
+            f"{lesson}. {LESSONS[lesson - 1]['title']}"
+        )
+        page.locator(".question h3").wait_for()
+        expect(page.locator("[aria-busy]")).to_have_count(0)
+        assert page.locator(".reveal").count() == 0
+        assert page.locator(".lesson .part-body .part-body").count() == 0
+        for guess in guess_all(page, step):
+            check_guess(page, step, guess, expected)
+        if step["view"]:
+            page.locator(".lesson .part-body .part-body").first.wait_for()
+            expect(page.locator("[aria-busy], .skeleton, .error")).to_have_count(0)
+        assert page.evaluate(BEYOND) <= 0, (lesson, number)
+        if number == 1:
+            assert serious_violations(page, without=".strip") == [], lesson
+        if (lesson, number) != (len(LESSONS), len(LESSONS[-1]["steps"])):
+            page.locator(".onward").press("Enter")
+    expect(page.locator(".onward")).to_have_count(0)
 
 
-def test_a_sheet_has_the_questions_and_by_choice_the_answers(
-    browser: Any, served: tuple[str, Expected]
-) -> None:
-    address, _ = served
-    with visit(browser, address, **SCREENS["light"]) as visited:
-        page = visited.page
-        page.add_init_script("window.printed = 0; window.print = () => { window.printed += 1; };")
-        for number, lesson in enumerate(LESSONS, 1):
-            page.goto(f"{address}/#lesson={number}&step=2")
-            page.locator(".question").wait_for()
-            sheet, solutions = page.locator(".sheet"), page.locator(".solutions table")
-            expect(sheet).to_be_hidden()
-            expect(solutions).to_have_count(0)
-            page.get_by_label("with the model’s answers").check()
-            page.get_by_role("button", name="Print the lesson as a sheet").click()
-            page.wait_for_function("() => window.printed")
-            expect(solutions).to_have_count(len(lesson["steps"]))
-            page.emulate_media(media="print")
-            page.set_viewport_size({"width": 718, "height": 900})
-            expect(sheet).to_be_visible()
-            expect(page.locator(".question")).to_be_hidden()
-            expect(page.locator(".tabs")).to_be_hidden()
-            assert page.evaluate(BEYOND) <= 0
-            expect(sheet.locator("> section:not(.solutions)")).to_have_count(len(lesson["steps"]))
-            choices = [choice for step in lesson["steps"] for choice in step["choices"] or []]
-            expect(sheet.locator("li")).to_have_text(choices)
-            page.emulate_media(media="screen")
-            page.set_viewport_size(SCREENS["light"]["viewport"])
-            page.evaluate("window.printed = 0")
-
-
-def test_terms_are_explained_to_pointer_and_keyboard(browser: Any, served: tuple[str, Expected]) -> None:
-    address, _ = served
-    with visit(browser, address, **SCREENS["phone"]) as visited:
-        page = visited.page
-        page.goto(f"{address}/#lesson=3")
-        term = page.get_by_role("button", name="softmax", exact=True).first
-        tip = page.get_by_role("tooltip")
-        term.focus()
-        expect(tip).to_contain_text("sum 1")
+def test_a_sheet_has_the_questions_and_by_choice_the_answers(visited: Visit) -> None:
+    page, address = visited.page, visited.address
+    page.add_init_script("window.printed = 0; window.print = () => { window.printed += 1; };")
+    for number, lesson in enumerate(LESSONS, 1):
+        page.goto(f"{address}/#lesson={number}&step=2")
+        page.locator(".question").wait_for()
+        sheet, solutions = page.locator(".sheet"), page.locator(".solutions table")
+        expect(sheet).to_be_hidden()
+        expect(solutions).to_have_count(0)
+        page.get_by_label("with the model’s answers").check()
+        page.get_by_role("button", name="Print the lesson as a sheet").click()
+        page.wait_for_function("() => window.printed")
+        expect(solutions).to_have_count(len(lesson["steps"]))
+        page.emulate_media(media="print")
+        page.set_viewport_size({"width": 718, "height": 900})
+        expect(sheet).to_be_visible()
+        expect(page.locator(".question")).to_be_hidden()
+        expect(page.locator(".tabs")).to_be_hidden()
         assert page.evaluate(BEYOND) <= 0
-        page.keyboard.press("Escape")
-        expect(tip).to_have_count(0)
-        page.mouse.move(0, 0)
-        term.hover()
-        expect(tip).to_contain_text("sum 1")
+        expect(sheet.locator("> section:not(.solutions)")).to_have_count(len(lesson["steps"]))
+        choices = [choice for step in lesson["steps"] for choice in step["choices"] or []]
+        expect(sheet.locator("li")).to_have_text(choices)
+        page.emulate_media(media="screen")
+        page.set_viewport_size(SCREENS["light"]["viewport"])
+        page.evaluate("window.printed = 0")
 
 
-def test_the_address_keeps_lesson_step_guess_and_what_is_tried(
-    browser: Any, served: tuple[str, Expected]
-) -> None:
-    address, _ = served
-    with visit(browser, address, **SCREENS["light"]) as visited:
-        page = visited.page
-        page.goto(address)
-        page.get_by_role("link", name="Learn how").click()
-        expect(page.get_by_role("heading", level=2).first).to_have_text("1. Tokens")
-        page.get_by_role("group", name="Lessons").get_by_role("button", name="8 Limits").click()
-        page.get_by_role("button", name="Next: step 2").click()
-        choice = "A robin is not a [MASK]."
-        page.get_by_role("button", name=choice).first.click()
-        expect(page.locator(".reveal")).to_be_visible()
-        page.get_by_label("Your own sentence").fill("A robin is never a [MASK].")
-        expect(page).to_have_url(re.compile(r"#lesson=8&step=2&guess=.*&text=A\+robin\+is\+never"))
-        page.reload()
-        expect(page.locator(".reveal .answer")).to_contain_text(f"“{choice}” is ")
-        expect(page.get_by_label("Your own sentence")).to_have_value("A robin is never a [MASK].")
-        page.get_by_role("link", name="Fill", exact=True).click()
-        expect(page).to_have_url(re.compile("#fill"))
-        page.go_back()
-        expect(page.locator(".reveal .answer")).to_contain_text(f"“{choice}” is ")
-        page.get_by_role("button", name="Back").click()
-        expect(page).to_have_url(f"{address}/#lesson=8&step=1")
-        expect(page.locator(".reveal")).to_have_count(0)
-        page.locator(".question input").fill("two words")
-        page.locator(".question input").press("Enter")
-        expect(page.locator(".reveal")).to_contain_text("is not one token of this model’s vocabulary")
+def test_terms_are_explained_to_pointer_and_keyboard(visited: Visit) -> None:
+    page, address = visited.page, visited.address
+    page.set_viewport_size(SCREENS["phone"]["viewport"])
+    page.goto(f"{address}/#lesson=3")
+    term = page.get_by_role("button", name="softmax", exact=True).first
+    tip = page.get_by_role("tooltip")
+    term.focus()
+    expect(tip).to_contain_text("sum 1")
+    assert page.evaluate(BEYOND) <= 0
+    page.keyboard.press("Escape")
+    expect(tip).to_have_count(0)
+    page.mouse.move(0, 0)
+    term.hover()
+    expect(tip).to_contain_text("sum 1")
 
 
-def test_a_lesson_says_which_model_it_needs(browser: Any, served: tuple[str, Expected]) -> None:
-    address, _ = served
-    with visit(browser, address, **SCREENS["light"]) as visited:
-        page = visited.page
-        info = page.request.get(f"{address}/info").json()
-        models = info["models"]
-        page.route("**/info", lambda route: route.fulfill(json=info))
-        for name, lacking in (("pretrained", {7}), ("classifier", {3, 4, 5, 6, 7, 8, 9})):
-            info["models"] = [model for model in models if model["name"] == name]
-            for number in range(1, len(LESSONS) + 1):
-                page.goto("about:blank")
-                page.goto(f"{address}/#lesson={number}")
-                page.locator(".question, .missing").first.wait_for()
-                assert (page.locator(".missing").count() > 0) == (number in lacking), (name, number)
-                assert (page.locator(".question").count() == 0) == (number in lacking), (name, number)
-                if number in lacking:
-                    expect(page.locator(".missing").first).to_contain_text("cloze serve -m")
-            expect(page.locator(".lacking")).to_have_count(len(lacking))
+def test_the_address_keeps_lesson_step_guess_and_what_is_tried(visited: Visit) -> None:
+    page, address = visited.page, visited.address
+    page.goto(address)
+    page.get_by_role("link", name="Learn how").click()
+    expect(page.get_by_role("heading", level=2).first).to_have_text("1. Tokens")
+    page.get_by_role("group", name="Lessons").get_by_role("button", name="8 Limits").click()
+    page.get_by_role("button", name="Next: step 2").click()
+    choice = "A robin is not a [MASK]."
+    page.get_by_role("button", name=choice).first.click()
+    expect(page.locator(".reveal")).to_be_visible()
+    page.get_by_label("Your own sentence").fill("A robin is never a [MASK].")
+    expect(page).to_have_url(re.compile(r"#lesson=8&step=2&guess=.*&text=A\+robin\+is\+never"))
+    page.reload()
+    expect(page.locator(".reveal .answer")).to_contain_text(f"“{choice}” is ")
+    expect(page.get_by_label("Your own sentence")).to_have_value("A robin is never a [MASK].")
+    page.get_by_role("link", name="Fill", exact=True).click()
+    expect(page).to_have_url(re.compile("#fill"))
+    page.go_back()
+    expect(page.locator(".reveal .answer")).to_contain_text(f"“{choice}” is ")
+    page.get_by_role("button", name="Back").click()
+    expect(page).to_have_url(f"{address}/#lesson=8&step=1")
+    expect(page.locator(".reveal")).to_have_count(0)
+    page.locator(".question input").fill("two words")
+    page.locator(".question input").press("Enter")
+    expect(page.locator(".reveal")).to_contain_text("is not one token of this model’s vocabulary")
+
+
+def test_a_lesson_says_which_model_it_needs(visited: Visit) -> None:
+    page, address = visited.page, visited.address
+    info = page.request.get(f"{address}/info").json()
+    models = info["models"]
+    page.route("**/info", lambda route: route.fulfill(json=info))
+    for name, lacking in (("pretrained", {7}), ("classifier", {3, 4, 5, 6, 7, 8, 9})):
+        info["models"] = [model for model in models if model["name"] == name]
+        for number in range(1, len(LESSONS) + 1):
+            page.goto("about:blank")
+            page.goto(f"{address}/#lesson={number}")
+            page.locator(".question, .missing").first.wait_for()
+            assert (page.locator(".missing").count() > 0) == (number in lacking), (name, number)
+            assert (page.locator(".question").count() == 0) == (number in lacking), (name, number)
+            if number in lacking:
+                expect(page.locator(".missing").first).to_contain_text("cloze serve -m")
+        expect(page.locator(".lacking")).to_have_count(len(lacking))

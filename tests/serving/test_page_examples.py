@@ -97,7 +97,7 @@ def test_the_bundled_model_is_right_about_each(served: ServedModel) -> None:
 
 
 def test_the_meanings_of_bank_separate(served: ServedModel) -> None:
-    source = (REPOSITORY / "page" / "src" / "views" / "senses.tsx").read_text("utf-8")
+    source = (REPOSITORY / "page" / "src" / "views" / "pairs.tsx").read_text("utf-8")
     sentences = [sentence for sense in BANK.values() for sentence in sense]
     assert all(f'"{sentence}"' in source for sentence in sentences)
     with torch.inference_mode():

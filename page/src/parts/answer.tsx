@@ -1,9 +1,9 @@
 /** Requests to the server that follow the inputs of a view, and the parts of the page that show their answers. */
 
-import type { ComponentChildren, JSX } from "preact";
+import type { ComponentChildren } from "preact";
 import { useContext, useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { isTyping } from "../address";
-import { grouped, mapTexts, textsOf, withMaskToken } from "../format";
+import { grouped, mapTexts, MASKS, textsOf } from "../format";
 import { exchange, refused } from "../server";
 import { questionKey, RecordedAnswers, useModel } from "./models";
 import { Share } from "./share";
@@ -27,19 +27,12 @@ interface Found {
   error?: string;
 }
 
-interface Question {
-  path: string;
-  body: any;
-  /** State of the view that belongs to the answer; it is not sent. */
-  about?: any;
-}
-
 /** The latest answer with its question. */
 export interface Asked<T> extends Found {
-  question: Question;
+  /** `about` is state of the view that belongs to the answer; it is not sent. */
+  question: { path: string; body: any; about?: any };
   answer?: T;
   isBusy: boolean;
-  /** Whether the input is empty. */
   isEmpty: boolean;
 }
 
@@ -53,10 +46,10 @@ function refusalOf(body: unknown, isRecorded: boolean): string {
 /** Send a question whenever it changes; null sends none. Until the next answer arrives, the previous one is returned with its question. */
 export function useAnswer<T>(path: string, typed: { model: string; [name: string]: unknown } | null, about?: unknown): Asked<T> {
   const model = useModel(typed?.model);
-  const body = mapTexts(typed, (text) => withMaskToken(text, model?.maskToken ?? "[MASK]"));
+  const body = mapTexts(typed, (text) => text.replace(MASKS, () => model?.mask_token ?? "[MASK]"));
   const recorded = useContext(RecordedAnswers);
   const wanted = body === null ? null : questionKey(path, body, recorded !== null);
-  const [state, setState] = useState<Found & { key: string | null; question: Question }>({ key: null, question: { path, body } });
+  const [state, setState] = useState<Found & { key: string | null; question: Asked<T>["question"] }>({ key: null, question: { path, body } });
   // not useEffect, which waits for a frame: the first answer arrives sooner
   useLayoutEffect(() => {
     if (wanted === null || wanted === state.key) return;
@@ -86,7 +79,7 @@ export function useAnswer<T>(path: string, typed: { model: string; [name: string
 }
 
 /** What the server returns for each row, asked some rows at a time, as it arrives; nothing where the key is "". */
-export function useParts<R, T>(key: string, rows: R[], size: number, request: (part: R[], signal: AbortSignal) => Promise<T[]>): { key: string; found: T[]; error: string } {
+export function useParts<R, T>(key: string, rows: R[], size: number, request: (part: R[], signal: AbortSignal) => Promise<T[]>) {
   const [state, setState] = useState<{ key: string; found: T[]; error: string }>({ key: "", found: [], error: "" });
   useEffect(() => {
     setState({ key, found: [], error: "" });
@@ -105,28 +98,20 @@ export function useParts<R, T>(key: string, rows: R[], size: number, request: (p
   return state;
 }
 
-/** The message of a refusal, if there is one. */
 export function Problem({ children }: { children?: string }) {
   return children ? <p class="error" role="alert">{children}</p> : null;
 }
 
-/** Gray bars in place of an answer that is not there yet. */
 export function Skeleton() {
   return <div class="skeleton" aria-hidden="true"><i /><i /><i /><i /></div>;
 }
 
-/** Show an answer, marked as busy while a newer one is computed, with buttons that copy its request. */
-export function Answer<T>(props: {
-  asked: Asked<T>;
-  children: (answer: T, body: any, about: any) => ComponentChildren;
-  class?: string;
-  isLive?: boolean;
-  isShared?: boolean;
-}): JSX.Element {
-  const { children, class: css = "", isLive = false, isShared = true } = props;
+/** Show an answer, marked as busy while a newer one is computed, with buttons that copy its request; without a question the text `empty`. */
+export function Answer<T>(props: { asked: Asked<T>; children: (answer: T, body: any, about: any) => ComponentChildren; class?: string; isLive?: boolean; isShared?: boolean; empty?: string }) {
+  const { children, class: css = "", isLive = false, isShared = true, empty = "Nothing is written yet." } = props;
   const { question, answer, error, isBusy, isEmpty } = props.asked;
   const isRecorded = useContext(RecordedAnswers) !== null;
-  if (isEmpty) return <div class={css}><p class="muted">Nothing is written yet.</p></div>;
+  if (isEmpty) return <div class={css}><p class="muted">{empty}</p></div>;
   return (
     <div class={css} aria-busy={isBusy || undefined} aria-live={isLive ? "polite" : undefined}>
       <Problem>{error}</Problem>

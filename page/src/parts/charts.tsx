@@ -1,42 +1,35 @@
 /** Bars, strips, tables of shaded cells and the legends of colors. Colors are variables of the style sheet: light and dark need no redrawing. */
 
-import { type ComponentChildren, isValidElement } from "preact";
+import { type ComponentChildren, isValidElement, type VNode } from "preact";
 import { useMemo } from "preact/hooks";
-import { fixed, percent } from "../format";
+import { fixed, type moveFocus, percent } from "../format";
 import { largestOf, strengthOf } from "./drawing";
+import type { Candidate } from "./models";
 import { Pixels } from "./pixels";
 import { SaveDrawing } from "./save";
 
 interface Line {
-  /** The name of the row, and its cells; a th or td stays as it is. */
   cells: ComponentChildren[];
   strong?: boolean;
+  class?: string;
 }
 
-interface TableOptions {
-  name: string;
-  class: string;
-  /** Titles of the columns; a th or td stays as it is. */
-  head?: ComponentChildren[];
-  rows: Line[];
-  foot?: ComponentChildren[];
-  onKeyDown?: (event: KeyboardEvent & { currentTarget: Element }) => void;
+/** A cell that is none yet, as `wrap` makes it. */
+function cell(content: ComponentChildren, wrap: (content: ComponentChildren) => VNode) {
+  return isValidElement(content) && (content.type === "td" || content.type === "th") ? content : wrap(content);
 }
 
-const isCell = (content: ComponentChildren) => isValidElement(content) && (content.type === "td" || content.type === "th");
-const cell = (content: ComponentChildren) => (isCell(content) ? content : <td>{content}</td>);
-
-/** A table whose first column names its rows. */
-export function Table({ name, class: css, head, rows, foot, onKeyDown }: TableOptions) {
-  const line = ({ cells: [first, ...others], strong }: Line) => (
-    <tr class={strong ? "strong" : undefined}>
-      {isCell(first) ? first : <th scope="row" dir="auto">{first}</th>}
-      {others.map(cell)}
+/** A table whose first column names its rows. Titles and cells that are a td or th stay as they are. */
+export function Table({ name, head, rows, foot, ...more }: { name: string; class: string; head?: ComponentChildren[]; rows: Line[]; foot?: ComponentChildren[]; onKeyDown?: typeof moveFocus }) {
+  const line = ({ cells: [first, ...others], strong, class: css = strong ? "strong" : undefined }: Line) => (
+    <tr class={css}>
+      {cell(first, (name) => <th scope="row" dir="auto">{name}</th>)}
+      {others.map((content) => cell(content, (content) => <td>{content}</td>))}
     </tr>
   );
   return (
-    <table class={css} aria-label={name} onKeyDown={onKeyDown}>
-      {head && <thead><tr>{head.map((title) => (isCell(title) ? title : <th scope="col">{title}</th>))}</tr></thead>}
+    <table aria-label={name} {...more}>
+      {head && <thead><tr>{head.map((content) => cell(content, (title) => <th scope="col">{title}</th>))}</tr></thead>}
       <tbody>{rows.map(line)}</tbody>
       {foot && <tfoot>{line({ cells: foot })}</tfoot>}
     </table>
@@ -67,7 +60,11 @@ export function Bars({ rows, name, file, class: css }: { rows: BarRow[]; name: s
   );
 }
 
-/** The answer of the next-sentence head. */
+/** Candidates as bars, some in bold. */
+export function candidateRows(candidates: Candidate[], isStrong: (token: string) => boolean = () => false): BarRow[] {
+  return candidates.map(({ token, probability }) => ({ label: token, share: probability, strong: isStrong(token) }));
+}
+
 export function nextSentenceRows(isNext: number): BarRow[] {
   return [{ label: "B follows A", share: isNext }, { label: "B does not", share: 1 - isNext }];
 }
@@ -85,7 +82,6 @@ export function barCell(share: number, tick?: number) {
   );
 }
 
-/** The table of bars as one SVG. */
 function BarsDrawing({ rows, name }: { rows: BarRow[]; name: string }) {
   const [left, width, step] = [150, 320, 26];
   return (
@@ -111,8 +107,7 @@ export function Scroll({ label, class: css = "", children }: { label: string; cl
 /** A vector as a strip: one color above zero, the other below. */
 export function Strip({ values, largest }: { values: ArrayLike<number>; largest?: number }) {
   const rows = useMemo(() => [values], [values]);
-  const full = useMemo(() => largest ?? largestOf(values), [values, largest]);
-  return <Pixels class="strip" rows={rows} largest={full} />;
+  return <Pixels class="strip" rows={rows} largest={largest ?? largestOf(values)} />;
 }
 
 /** A table of similarities as colored cells. */
@@ -139,16 +134,8 @@ export function HeatMap({ names, rows, caption, marks }: { names: string[]; rows
   );
 }
 
-interface ShadesOptions {
-  /** Colors behind text (cell) or of pixels; for numbers of one sign or both (signed). */
-  kind: "cell" | "signed-cell" | "pixel" | "signed-pixel";
-  from: string;
-  to: string;
-  children: ComponentChildren;
-}
-
-/** A legend: the color scale between its smallest and largest number. */
-export function Shades({ kind, from, to, children }: ShadesOptions) {
+/** A legend: the color scale between its smallest and largest number; of colors behind text (cell) or of pixels, for one sign or both. */
+export function Shades({ kind, from, to, children }: { kind: `${"" | "signed-"}${"cell" | "pixel"}`; from: string; to: string; children: ComponentChildren }) {
   return (
     <p class="shades">
       <span class="nobreak">{from} <i class={kind} aria-hidden="true" /> {to}</span> <span>{children}</span>
@@ -158,9 +145,6 @@ export function Shades({ kind, from, to, children }: ShadesOptions) {
 
 /** The legend of a strip, from -largest to largest, or from 0% for shares. */
 export function StripShades({ largest, isShare = false, children }: { largest: number; isShare?: boolean; children: ComponentChildren }) {
-  return isShare ? (
-    <Shades kind="pixel" from="0%" to={percent(largest)}>{children}</Shades>
-  ) : (
-    <Shades kind="signed-pixel" from={fixed(-largest)} to={fixed(largest)}>{children}</Shades>
-  );
+  if (isShare) return <Shades kind="pixel" from="0%" to={percent(largest)}>{children}</Shades>;
+  return <Shades kind="signed-pixel" from={fixed(-largest)} to={fixed(largest)}>{children}</Shades>;
 }

@@ -2,13 +2,12 @@
 
 import type { ComponentChildren, RefObject } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { range } from "d3-array";
+import { short } from "../format";
 
 type Point = readonly [number, number];
 
-/** The integers from 0 to `count` - 1. */
-export function range(count: number): number[] {
-  return Array.from({ length: count }, (_, i) => i);
-}
+export { range };
 
 /** Map one interval to another; an interval of one number to the start. */
 export function linearScale([from, to]: readonly [number, number], [low, high]: readonly [number, number]): (value: number) => number {
@@ -63,7 +62,6 @@ export function symbolPath(number: number, area: number): string {
   return `M${formatted(points)}Z`;
 }
 
-/** The style of a shaded cell or word: a share of the full color. */
 export function strengthOf(share: number): Record<string, string> {
   return { "--strength": `${Math.round(100 * share)}%` };
 }
@@ -78,7 +76,22 @@ export function colorOf(variable: string): string {
   return color;
 }
 
-/** A ref for an element, and its width in pixels. */
+export type Tick = [value: number, place: number];
+
+/** The lines of a y axis with their numbers. */
+export function Levels({ ticks, left, right }: { ticks: Tick[]; left: number; right: number }) {
+  return (
+    <>
+      {ticks.map(([value, y]) => (
+        <>
+          <line class="grid" x1={left} x2={right} y1={y} y2={y} />
+          <text class="tick" x={left - 6} y={y + 4} text-anchor="end">{short(value)}</text>
+        </>
+      ))}
+    </>
+  );
+}
+
 export function useWidth(): [RefObject<HTMLDivElement | null>, number] {
   const container = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(400);

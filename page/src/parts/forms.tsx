@@ -6,7 +6,6 @@ import chosen from "../examples.json";
 import { textsOf } from "../format";
 import { RecordedAnswers } from "./models";
 
-/** A labeled text box that grows with its text. */
 export function TextField({ label, kept: [value, set], rows = 1 }: { label: string; kept: Kept; rows?: number }) {
   const id = useId();
   const isRecorded = useContext(RecordedAnswers) !== null;
@@ -64,7 +63,6 @@ export function Switch({ label, kept: [value, set] }: { label: string; kept: Kep
   );
 }
 
-/** A labeled slider with its value as text. */
 export function Slider({ label, text, shown = text, set, ...bounds }: { label: string; min: number; max: number; value: number; text: string; shown?: string; set: (value: number) => void }) {
   const id = useId();
   return (
@@ -76,15 +74,25 @@ export function Slider({ label, text, shown = text, set, ...bounds }: { label: s
   );
 }
 
-/** A labeled select of values, with their names where they have others. */
-export function Choice({ label, all, value, set }: { label: string; all: readonly (string | readonly [string, string])[]; value: string; set: (value: string) => void }) {
-  const id = useId();
+interface Choices {
+  /** Values, with their names where they have others. */
+  all: readonly (string | readonly [string, string])[];
+  value: string;
+  set: Kept[1];
+}
+
+/** A select with a name that is not shown, or with the ID of its label. */
+export function Select({ name, id, all, value, set }: Choices & { name?: string; id?: string }) {
+  const entries = all.map((entry) => (typeof entry === "string" ? [entry, entry] : entry));
   return (
-    <span class="choice">
-      <label for={id}>{label}</label>
-      <select id={id} value={value} onChange={(event) => set(event.currentTarget.value)}>
-        {all.map((entry) => (typeof entry === "string" ? [entry, entry] : entry)).map(([key, name]) => <option value={key}>{name}</option>)}
-      </select>
-    </span>
+    <select id={id} aria-label={name} value={value} onChange={(event) => set(event.currentTarget.value, true)}>
+      {entries.map(([key, name]) => <option value={key}>{name}</option>)}
+    </select>
   );
+}
+
+/** A select with its label. */
+export function Choice({ label, ...choices }: Choices & { label: string }) {
+  const id = useId();
+  return <span class="choice"><label for={id}>{label}</label><Select id={id} {...choices} /></span>;
 }

@@ -4,7 +4,7 @@ import type { ComponentChildren, CSSProperties } from "preact";
 import { arrow } from "../format";
 import { range } from "./drawing";
 
-interface GridCell {
+interface Cell {
   name: string;
   isChosen: boolean;
   children: ComponentChildren;
@@ -21,7 +21,7 @@ interface CellGridProps {
   columns: number;
   /** Of a row and of a column; with `choose` a button. */
   heads: (row: number | null, column: number | null) => { name: ComponentChildren; class?: string; label?: string; choose?: () => void };
-  cell: (row: number, column: number) => GridCell;
+  cell: (row: number, column: number) => Cell;
   /** Whether moving to a cell chooses it. */
   follows?: boolean;
 }

@@ -6,23 +6,20 @@ import { ask } from "../server";
 import { textsOf } from "../format";
 
 export type Ability = "fill" | "next-sentence" | "embed" | "predict" | "tag" | "answer" | "explain" | "encode" | "tokenize" | "rerank" | "choose";
+/** A model of /info. */
 export interface Model {
   name: string;
-  abilities: Set<Ability>;
+  abilities: Ability[];
   /** Whether it was fine-tuned on pairs of texts, or on single ones; null if unknown. */
-  readsPairs: boolean | null;
-  /** Its classes or tags. */
+  reads_pairs: boolean | null;
   labels: string[];
-  /** The mask token of its tokenizer. */
-  maskToken: string;
+  mask_token: string | null;
   /** Whether it was trained for the vectors of sentences. */
-  isSentenceEncoder: boolean;
-  layers: number;
-  /** Attention heads of a layer. */
-  heads: number;
+  is_sentence_encoder: boolean;
+  num_hidden_layers: number;
+  num_attention_heads: number;
 }
 
-/** A token that a model predicts. */
 export interface Candidate {
   token: string;
   probability: number;
@@ -32,26 +29,6 @@ export const Models = createContext<Model[]>([]);
 
 export function useModel(name: string | undefined): Model | undefined {
   return useContext(Models).find((model) => model.name === name);
-}
-
-/** Convert a model of /info. */
-export function toModel(info: any): Model {
-  return {
-    name: info.name,
-    abilities: new Set(info.abilities),
-    readsPairs: info.reads_pairs,
-    labels: info.labels,
-    maskToken: info.mask_token ?? "[MASK]",
-    isSentenceEncoder: info.is_sentence_encoder,
-    layers: info.num_hidden_layers,
-    heads: info.num_attention_heads,
-  };
-}
-
-interface Recording {
-  /** The model that answered, as in /info. */
-  model: any;
-  exchanges: { path: string; body: any; answer: unknown }[];
 }
 
 export interface Recorded {
@@ -70,7 +47,7 @@ export function questionKey(path: string, body: object, isRecorded: boolean): st
   return JSON.stringify([path, isRecorded ? { ...body, model: undefined } : body]);
 }
 
-const recordings = new Map<string, Promise<Recording[]>>();
+const recordings = new Map<string, Promise<{ model: Model; exchanges: { path: string; body: any; answer: unknown }[] }[]>>();
 
 /** Load the recorded answers for a part of a view from a model with the required ability, or null. */
 export async function readRecorded(view: string, needs: Ability): Promise<Recorded | null> {
@@ -78,5 +55,5 @@ export async function readRecorded(view: string, needs: Ability): Promise<Record
   const recording = (await recordings.get(view)!).find(({ model }) => model.abilities.includes(needs));
   if (!recording) return null;
   const answers = recording.exchanges.map(({ path, body, answer }) => [questionKey(path, body, true), { answer }] as const);
-  return { model: toModel(recording.model), texts: new Set(textsOf(recording.exchanges.map(({ body }) => body))), answers: new Map(answers) };
+  return { model: recording.model, texts: new Set(textsOf(recording.exchanges.map(({ body }) => body))), answers: new Map(answers) };
 }

@@ -21,7 +21,6 @@ export function Figure({ title, name, legend, children }: { title: string; name:
   );
 }
 
-/** An SVG with buttons that save it. */
 export function Picture({ name, children }: { name: string; children: ComponentChildren }) {
   const place = useRef<HTMLDivElement>(null);
   return (
@@ -32,7 +31,6 @@ export function Picture({ name, children }: { name: string; children: ComponentC
   );
 }
 
-/** Buttons that draw an SVG and save it. */
 export function SaveDrawing({ name, draw }: { name: string; draw: () => VNode }) {
   const place = useRef<HTMLSpanElement>(null);
   const picture = () => {
@@ -51,19 +49,18 @@ function SaveButtons({ name, picture }: { name: string; picture: () => SVGSVGEle
   return (
     <p class="saving examples">
       <span class="muted">Save as</span>
-      <button type="button" class="chip" aria-label={`Save ${name} as SVG`} onClick={() => saveSvg(picture(), name)}>SVG</button>
-      <button type="button" class="chip" aria-label={`Save ${name} as PNG`} onClick={() => savePng(picture(), name)}>PNG</button>
+      {["SVG", "PNG"].map((format) => (
+        <button type="button" class="chip" aria-label={`Save ${name} as ${format}`} onClick={() => save(picture(), name, format)}>{format}</button>
+      ))}
     </p>
   );
 }
 
-function saveSvg(picture: SVGSVGElement, name: string): void {
-  download(new Blob([standalone(picture).text], { type: "image/svg+xml" }), `${name}.svg`);
-}
-
-async function savePng(picture: SVGSVGElement, name: string): Promise<void> {
+async function save(picture: SVGSVGElement, name: string, format: string): Promise<void> {
   const { text, width, height } = standalone(picture);
-  const address = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+  const drawn = new Blob([text], { type: "image/svg+xml" });
+  if (format === "SVG") return download(drawn, `${name}.svg`);
+  const address = URL.createObjectURL(drawn);
   const image = new Image();
   image.src = address;
   await image.decode();
@@ -88,13 +85,11 @@ function standalone(picture: SVGSVGElement): { text: string; width: number; heig
     element.removeAttribute("class");
   });
   const { x, y, width, height } = picture.viewBox.baseVal;
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.setAttribute("width", String(width));
-  copy.setAttribute("height", String(height));
-  const background = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  for (const [key, value] of Object.entries({ x, y, width, height })) background.setAttribute(key, String(value));
-  background.setAttribute("fill", colorOf("--card"));
+  const background = document.createElementNS(copy.namespaceURI!, "rect");
   copy.prepend(background);
+  const set = (element: Element, values: object) => Object.entries(values).forEach(([key, value]) => element.setAttribute(key, String(value)));
+  set(copy, { width, height });
+  set(background, { x, y, width, height, fill: colorOf("--card") });
   return { text: new XMLSerializer().serializeToString(copy), width, height };
 }
 

@@ -6,6 +6,7 @@ import { Preset, setValues, useKept, usePlace } from "../address";
 import { grouped, within } from "../format";
 import { ask } from "../server";
 import { Problem, Skeleton } from "./answer";
+import { Select } from "./forms";
 import { type Ability, Models, type Recorded, RecordedAnswers, readRecorded } from "./models";
 import { Command } from "./share";
 
@@ -35,7 +36,6 @@ const MISSING: Record<Ability, readonly [string, string]> = {
   choose: ["No model here chooses between continuations. Train one, and serve it:", finetune("multiple-choice")],
 };
 
-/** A title, with controls on its right. */
 export function Head({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="part-head">
@@ -58,7 +58,6 @@ export function Missing({ needs, children }: { needs: Ability[]; children?: Comp
 
 interface Part {
   title: string;
-  /** A description below the title. */
   lead: ComponentChildren;
   needs: Ability;
   /** Of its values in the address, in a view with several parts. */
@@ -66,15 +65,14 @@ interface Part {
   Body: FunctionComponent<{ model: string }>;
 }
 
-/** A view of some parts. */
 export function parts(...all: Part[]): FunctionComponent {
   return () => <>{all.map((part) => <Section {...part} />)}</>;
 }
 
 /** A titled part that a model answers, or recorded answers beside the command that serves one; within a lesson without title and lead. */
 export function Section({ title, lead, needs, name, Body }: Part) {
-  const models = useContext(Models).filter(({ abilities }) => abilities.has(needs));
-  if (needs === "embed") models.sort((a, b) => Number(b.isSentenceEncoder) - Number(a.isSentenceEncoder));
+  const models = useContext(Models).filter(({ abilities }) => abilities.includes(needs));
+  if (needs === "embed") models.sort((a, b) => Number(b.is_sentence_encoder) - Number(a.is_sentence_encoder));
   const able = models.map(({ name }) => name);
   const isInLesson = useContext(Preset) !== null;
   const [part] = useKept("part", "");
@@ -82,23 +80,12 @@ export function Section({ title, lead, needs, name, Body }: Part) {
   const model = able.includes(kept) ? kept : able[0];
   if (part && name && part !== name) return null;
   if (isInLesson) return <div class="part-body"><Body key={model} model={model} /></div>;
+  const only = model && <span class="model" title="The model that answers">{model}</span>;
   return (
     <section class="part">
-      <Head title={title}>
-        {able.length > 1 ? (
-          <select aria-label={`Model for: ${title}`} value={model} onChange={(event) => setModel(event.currentTarget.value, true)}>
-            {able.map((name) => <option value={name}>{name}</option>)}
-          </select>
-        ) : (
-          model && <span class="model" title="The model that answers">{model}</span>
-        )}
-      </Head>
+      <Head title={title}>{able.length > 1 ? <Select name={`Model for: ${title}`} all={able} value={model} set={setModel} /> : only}</Head>
       <p class="lead">{lead}</p>
-      {model ? (
-        <div class="part-body"><Body key={model} model={model} /></div>
-      ) : (
-        <RecordedPart needs={needs} Body={Body} />
-      )}
+      {model ? <div class="part-body"><Body key={model} model={model} /></div> : <RecordedPart needs={needs} Body={Body} />}
     </section>
   );
 }
@@ -150,15 +137,12 @@ export function WindowBar({ of: { start, count, total } }: { of: TextWindow }) {
 export function lazy(load: () => Promise<FunctionComponent>): FunctionComponent {
   let Loaded: FunctionComponent | undefined;
   return () => {
-    const [state, setState] = useState<"loading" | "loaded" | "failed">("loading");
+    const [isFailed, setIsFailed] = useState<boolean>();
     useEffect(() => {
-      const show = (component: FunctionComponent) => {
-        Loaded = component;
-        setState("loaded");
-      };
-      load().catch(() => ask("info").then(load)).then(show, () => setState("failed"));
+      const found = load().catch(() => ask("info").then(load));
+      found.then((component) => (Loaded = component)).then(() => setIsFailed(false), () => setIsFailed(true));
     }, []);
     if (Loaded) return <Loaded />;
-    return state === "failed" ? <Problem>This view was not loaded. Load the page again.</Problem> : <Skeleton />;
+    return isFailed ? <Problem>This view was not loaded. Load the page again.</Problem> : <Skeleton />;
   };
 }

@@ -9,9 +9,8 @@ interface Exchange {
   answer: unknown;
 }
 
-const FORMATS = { curl: asCurl, Python: asPython, JSON: asJson };
+const FORMATS = { curl: asCurl, Python: asPython, JSON: ({ answer }: Exchange) => JSON.stringify(answer, null, 2) };
 
-/** Buttons that copy a request or its answer. */
 export function Share(exchange: Exchange) {
   const [copied, setCopied] = useState("");
   const write = async (name: keyof typeof FORMATS) =>
@@ -27,7 +26,6 @@ export function Share(exchange: Exchange) {
   );
 }
 
-/** A command with a button that copies it. */
 export function Command({ children }: { children: string }) {
   const [isCopied, setIsCopied] = useState(false);
   return (
@@ -48,7 +46,7 @@ function asCurl({ path, body }: Exchange): string {
 function asPython({ path, body }: Exchange): string {
   const key = hasKey() ? `headers["Authorization"] = "Bearer " + os.environ["CLOZE_API_KEY"]\n` : "";
   return `import json
-${hasKey() ? "import os\n" : ""}import urllib.request
+${key && "import os\n"}import urllib.request
 
 body = ${JSON.stringify(JSON.stringify(body))}
 headers = {"Content-Type": "application/json"}
@@ -57,15 +55,10 @@ print(json.load(urllib.request.urlopen(request)))
 `;
 }
 
-function asJson({ answer }: Exchange): string {
-  return JSON.stringify(answer, null, 2);
-}
-
 function address(path: string): string {
   return new URL(path, location.origin + location.pathname).href;
 }
 
-/** A text in single quotes of a shell. */
 function quote(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
@@ -81,7 +74,7 @@ async function copy(text: string): Promise<boolean> {
 
 function copyFromBox(text: string): boolean {
   const box = document.createElement("textarea");
-  box.className = "hidden-box";
+  box.className = "off-screen";
   box.value = text;
   document.body.append(box);
   box.select();

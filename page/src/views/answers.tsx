@@ -3,13 +3,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { setValues, useKept } from "../address";
 import { fixed } from "../format";
-import { Answer, Problem, useAnswer } from "../parts/answer";
-import { Bars } from "../parts/charts";
-import { Chart, extent, linearScale } from "../parts/drawing";
-import { Examples, TextField } from "../parts/forms";
-import { MarkedText } from "../parts/marked";
-import { Picture } from "../parts/save";
-import { parts } from "../parts/section";
+import { Answer, Bars, Chart, Examples, extent, linearScale, MarkedText, parts, Picture, Problem, TextField, useAnswer } from "../parts";
 
 const TEXT =
   "The Amazon rainforest covers most of the Amazon basin of South America. The basin covers 7,000,000 square kilometres, " +
@@ -58,12 +52,16 @@ function Answers({ model }: { model: string }) {
       <Answer asked={asked} class="card">
         {([found], { inputs: [{ question, context }] }) => {
           const isSame = scores.question.body?.context === context && scores.question.body?.question === question;
+          const rows = found.candidates.slice(0, 5).map(({ text, probability: share }) => ({ label: text || "no answer", share, strong: text === found.answer }));
           return (
             <>
               <Found found={found} context={context} />
               {isSame && <Problem>{scores.error}</Problem>}
               {isSame && scores.answer && <SpanChart scores={scores.answer} found={found} />}
-              <Alternatives found={found} />
+              <div class="columns later">
+                <div class="candidates"><h3>Most probable answers</h3><Bars rows={rows} name="Most probable answers" file="answers" /></div>
+                <NullScale found={found} />
+              </div>
             </>
           );
         }}
@@ -81,20 +79,9 @@ function Found({ found: { answer, start, end }, context }: { found: Answered; co
   );
 }
 
-function Alternatives({ found }: { found: Answered }) {
-  const rows = found.candidates.slice(0, 5).map(({ text, probability: share }) => ({ label: text || "no answer", share, strong: text === found.answer }));
-  return (
-    <div class="columns later">
-      <div class="candidates"><h3>Most probable answers</h3><Bars rows={rows} name="Most probable answers" file="answers" /></div>
-      <NullScale found={found} />
-    </div>
-  );
-}
-
 const STEP = 22;
 const TALL = 64;
 
-/** A bar up and a bar down for each token. */
 function SpanChart({ scores: { tokens, offsets, start_logits, end_logits }, found: { start, end } }: { scores: Scores; found: Answered }) {
   const region = useRef<HTMLDivElement>(null);
   const isInAnswer = offsets.map(([first, last]) => start !== null && end !== null && first >= start && last <= end);
@@ -150,7 +137,7 @@ function NullScale({ found: { null_odds, null_threshold } }: { found: Answered }
           <>
             <line class="grid" x1={8} x2={width - 8} y1={32} y2={32} />
             <line class="threshold" x1={width / 2} x2={width / 2} y1={18} y2={46} />
-            <circle class="dot" cx={linearScale([-reach, reach], [10, width - 10])(null_odds - threshold)} cy={32} r={6} />
+            <circle class="fill" cx={linearScale([-reach, reach], [10, width - 10])(null_odds - threshold)} cy={32} r={6} />
             <text class="tick" x={8} y={60}>an answer</text>
             <text class="tick" x={width / 2} y={12} text-anchor="middle">threshold {fixed(threshold, 2)}</text>
             <text class="tick" x={width - 8} y={60} text-anchor="end">no answer</text>
@@ -159,9 +146,7 @@ function NullScale({ found: { null_odds, null_threshold } }: { found: Answered }
       </Chart>
       <p class="note">
         No answer scores {fixed(Math.abs(null_odds), 2)} {null_odds < 0 ? "less" : "more"} than the best one,{" "}
-        {isNone
-          ? `over the threshold of ${fixed(threshold, 2)}: the model gives none.`
-          : `which is not over the threshold of ${fixed(threshold, 2)}: the model answers.`}
+        {isNone ? "" : "which is not "}over the threshold of {fixed(threshold, 2)}: the model {isNone ? "gives none" : "answers"}.
       </p>
     </div>
   );

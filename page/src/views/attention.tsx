@@ -4,12 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { setValues, useKept } from "../address";
 import { arrow, isMask, moveFocus, percent, within } from "../format";
-import { Scroll, Shades } from "../parts/charts";
-import { linkPath, range, strengthOf, useWidth } from "../parts/drawing";
-import { Slider, Switch } from "../parts/forms";
-import { CellGrid } from "../parts/grid";
-import { Pixels } from "../parts/pixels";
-import { Picture } from "../parts/save";
+import { CellGrid, linkPath, Picture, Pixels, range, Scroll, Select, Shades, Slider, strengthOf, Switch, useWidth } from "../parts";
 import type { Cell } from "./row";
 
 /** What is computed: a text, or a pair, from a token on, by a model. */
@@ -20,7 +15,6 @@ export type Text = {
   start: number | null;
 };
 
-/** The tokens of an answer. */
 export interface Tokens {
   tokens: string[];
   /** Places of the tokens that the vocabulary does not know. */
@@ -28,18 +22,14 @@ export interface Tokens {
   token_type_ids: number[];
 }
 
-export interface Attention {
-  tokens: string[];
-  /** Places of the tokens that the vocabulary does not know. */
-  unknown?: number[];
-  segments: number[];
+export interface Attention extends Tokens {
   layers: number;
   heads: number;
   /** A row of weights for each token that attends. */
   rows: (layer: number, head: number) => ArrayLike<number>[];
 }
 
-type Head = [layer: number, head: number];
+export type Head = [layer: number, head: number];
 
 export const SPECIAL = new Set(["[CLS]", "[SEP]", "<s>", "</s>"]);
 export const UNKNOWN = "The vocabulary does not know this: the model reads [UNK]";
@@ -48,13 +38,10 @@ const WINDOW = 28;
 const PHONE_WINDOW = 13;
 const BETWEEN = { all: "All tokens", ab: "From A to B", ba: "From B to A", aa: "Within A", bb: "Within B" };
 
-/** The part of an attention map that is drawn. */
 interface Shown {
   tokens: string[];
   weights: ArrayLike<number>[];
-  /** The tokens that attend. */
   rows: number[];
-  /** The tokens that they attend to. */
   columns: number[];
   from: number;
   to: number;
@@ -62,7 +49,7 @@ interface Shown {
 
 /** The heads, tokens, map and lines of a text; `children` draws the steps of the chosen weight. */
 export function AttentionExplorer({ of: attention, children }: { of: Attention; children: (cell: Cell, choose: (to: number) => void) => ComponentChildren }) {
-  const { tokens, segments, layers, heads, unknown } = attention;
+  const { tokens, token_type_ids: segments, layers, heads, unknown } = attention;
   const size = tokens.length;
   const kept = {
     layer: useKept("layer", String(Math.min(2, layers)))[0],
@@ -123,8 +110,8 @@ export function AttentionExplorer({ of: attention, children }: { of: Attention; 
           {tokens.map((token, i) => (
             <button
               type="button"
-              class={`piece${segments[i] ? " second" : ""}${unknown?.includes(i) ? " unknown" : ""}`}
-              title={unknown?.includes(i) ? UNKNOWN : undefined}
+              class={`piece${segments[i] ? " second" : ""}${unknown.includes(i) ? " unknown" : ""}`}
+              title={unknown.includes(i) ? UNKNOWN : undefined}
               aria-pressed={i === from}
               tabIndex={i === from ? 0 : -1}
               aria-label={`${token}, attention weight ${percent(weights[from]?.[i] ?? 0)}`}
@@ -142,14 +129,8 @@ export function AttentionExplorer({ of: attention, children }: { of: Attention; 
         <div class="controls">
           <Switch label="Mean of several heads" kept={[isMean ? "1" : "", (value) => averageAll(value ? range(heads).map((h) => [layer, h]) : [])]} />
           <Switch label="Hide [CLS] and [SEP]" kept={special} />
-          {hasPair && (
-            <select aria-label="Which tokens attend to which" value={side} onChange={(event) => setBetween(event.currentTarget.value, true)}>
-              {Object.entries(BETWEEN).map(([key, name]) => <option value={key}>{name}</option>)}
-            </select>
-          )}
-          {longest > MIN_WINDOW && (
-            <Slider label="Tokens in view" min={MIN_WINDOW} max={longest} value={count} text={`${count} of ${longest}`} set={(value) => setZoom(String(value))} />
-          )}
+          {hasPair && <Select name="Which tokens attend to which" all={Object.entries(BETWEEN)} value={side} set={setBetween} />}
+          {longest > MIN_WINDOW && <Slider label="Tokens in view" min={MIN_WINDOW} max={longest} value={count} text={`${count} of ${longest}`} set={(value) => setZoom(String(value))} />}
         </div>
         {isEmpty ? (
           <p class="muted later">No token is left to show.</p>
@@ -296,7 +277,6 @@ function labeled(tokens: number[], chosen: number, unit: number): [number, numbe
     .filter(([, place]) => place === at || (place % step === 0 && Math.abs(place - at) >= step));
 }
 
-/** The map of weights, with the names of its rows and columns. */
 function Matrix({ of, allRows, allColumns, choose }: { of: Shown; allRows: number[]; allColumns: number[]; choose: (from: number, to: number) => void }) {
   const { tokens, weights, rows, columns, from, to } = of;
   const [left, top] = [marginOf(rows.map((i) => tokens[i])), marginOf(columns.map((i) => tokens[i]))];
@@ -360,12 +340,7 @@ function Lines({ of: { tokens, weights, rows, columns, from }, choose }: { of: S
   return (
     <svg class="lines" viewBox={`0 0 ${width} ${height}`} width={width} role="img" aria-label="Lines from each token to the tokens it attends to">
       {lines.map(({ i, weight, d }) => (
-        <path
-          class={i === from ? "line here" : "line"}
-          d={d}
-          stroke-width={(0.5 + 3.5 * weight).toFixed(2)}
-          opacity={(i === from ? 0.35 + 0.65 * weight : 0.45 * weight).toFixed(2)}
-        />
+        <path class={i === from ? "line here" : "line"} d={d} stroke-width={(0.5 + 3.5 * weight).toFixed(2)} opacity={(i === from ? 0.35 + 0.65 * weight : 0.45 * weight).toFixed(2)} />
       ))}
       {rows.map((i, row) => (
         <>

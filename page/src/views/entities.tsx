@@ -2,11 +2,7 @@
 
 import { useKept } from "../address";
 import { percent } from "../format";
-import { Answer, useAnswer } from "../parts/answer";
-import { Examples, TextField } from "../parts/forms";
-import { MarkedText } from "../parts/marked";
-import { useModel } from "../parts/models";
-import { parts } from "../parts/section";
+import { Answer, Examples, MarkedText, parts, TextField, useAnswer, useModel } from "../parts";
 
 const EXAMPLES = [
   { name: "A biography", text: "Marie Curie was born in Warsaw and moved to Paris, where she taught at the Sorbonne with Pierre Curie." },
@@ -30,8 +26,8 @@ interface Entity {
 
 function Entities({ model }: { model: string }) {
   const text = useKept("text", EXAMPLES[0].text);
-  const types = typesOf(useModel(model)!.labels);
-  const asked = useAnswer<Entity[][]>("tag", text[0].trim() ? { model, inputs: [text[0]] } : null, types);
+  const types = new Set(useModel(model)!.labels.filter((tag) => tag !== "O").map((tag) => tag.replace(/^[BIESLU]-/, ""))); // PER of B-PER
+  const asked = useAnswer<Entity[][]>("tag", text[0].trim() ? { model, inputs: [text[0]] } : null, [...types].sort());
   return (
     <>
       <TextField label="Text" kept={text} />
@@ -41,11 +37,6 @@ function Entities({ model }: { model: string }) {
       </Answer>
     </>
   );
-}
-
-/** The entity types in the tags of a model, such as PER in B-PER. */
-function typesOf(tags: string[]): string[] {
-  return [...new Set(tags.filter((tag) => tag !== "O").map((tag) => tag.replace(/^[BIESLU]-/, "")))].sort();
 }
 
 function Found({ text, entities, all }: { text: string; entities: Entity[]; all: string[] }) {

@@ -5,13 +5,7 @@ import { setValues, useKept, usePlace } from "../address";
 import { type GradedAnswer, readAnswers, SET_SEPARATOR } from "../answers-file";
 import { grouped, percent } from "../format";
 import { type LabelScore, predictedOf } from "../labels";
-import { Problem, useParts } from "../parts/answer";
-import { Scroll, Shades } from "../parts/charts";
-import { Explanations, useSecond } from "../parts/explained";
-import { Choice, TextField } from "../parts/forms";
-import { Models } from "../parts/models";
-import { Head } from "../parts/section";
-import { Command } from "../parts/share";
+import { Choice, Command, Explanations, Head, Models, Problem, Scroll, Shades, strengthOf, Table, TextField, useParts, useSecond } from "../parts";
 import { ask, refused } from "../server";
 import { Slices, useSlices } from "./slices";
 
@@ -28,12 +22,8 @@ interface File {
   rows: GradedAnswer[];
 }
 
-/** The second model's answer for a row. */
-interface OtherAnswer {
-  answer: string;
-  /** null for a set of labels. */
-  confidence: number | null;
-}
+/** The answer of the second model; a set of labels has no confidence. */
+type OtherAnswer = Pick<GradedAnswer, "answer" | "confidence">;
 
 type SortKey = "number" | "gold" | "answer" | "confidence" | "other";
 
@@ -84,7 +74,7 @@ export function Errors() {
       <Problem>{error}</Problem>
       <div class="part-body">
         {file ? (
-          <Table key={file.name} file={file} />
+          <Answers key={file.name} file={file} />
         ) : (
           isAsked && <p class="missing">Open or drop a file that <code>cloze evaluate</code> wrote with -o or --errors, or serve it beside the model: <Command>{COMMAND}</Command></p>
         )}
@@ -99,22 +89,21 @@ function useModelsOf({ rows }: File): string[] {
   return useMemo(() => {
     const answers = [...new Set(rows.map(({ answer }) => answer))];
     const knows = (labels: string[], answer: string) => labels.includes(answer) || answer.split(SET_SEPARATOR).every((label) => !label || labels.includes(label));
-    return models.filter(({ abilities, labels }) => abilities.has("predict") && answers.every((answer) => knows(labels, answer))).map(({ name }) => name);
+    return models.filter(({ abilities, labels }) => abilities.includes("predict") && answers.every((answer) => knows(labels, answer))).map(({ name }) => name);
   }, [models, rows]);
 }
 
-function Table({ file }: { file: File }) {
+function Answers({ file }: { file: File }) {
   const { rows } = file;
   const { values } = usePlace();
   const able = useModelsOf(file);
   const [kept, setModel] = useKept("model", able[0] ?? "");
   const model = able.includes(kept) ? kept : able[0];
   const [second, choiceOfSecond] = useSecond(model ?? "");
-  const { key: other, found: answers, error } = useParts(second, rows, INPUTS_AT_ONCE, async (part, signal) => {
+  const { key: other, found: others, error } = useParts(second, rows, INPUTS_AT_ONCE, async (part, signal) => {
     const found: LabelScore[][] = await ask("predict", { model: second, inputs: part.map(({ texts }) => texts) }, signal);
     return found.map(answerOf);
   });
-  const compared = { model: other, answers, error };
   const slices = useSlices(rows, model);
   const slice = slices.slices.find(({ name }) => name === values.slice);
   const areAllWrong = rows.every(({ gold, answer }) => gold !== answer);
@@ -126,26 +115,25 @@ function Table({ file }: { file: File }) {
   const [most, setMost] = useState(ROWS_AT_ONCE);
   const inCell = useCell(matrix.classes);
   const isWrong = (i: number) => rows[i].gold !== rows[i].answer;
-  const differs = (i: number) => compared.answers[i] !== undefined && compared.answers[i].answer !== rows[i].answer;
-  const isSuspected = (i: number) => rows[i].doubt !== "";
-  const isShown = { all: () => true, wrong: isWrong, suspected: isSuspected, differ: differs }[show] ?? isWrong;
+  const filters: [string, string, (i: number) => boolean][] = [["all", "All", () => true]];
+  if (!areAllWrong) filters.push(["wrong", "Wrong", isWrong]);
+  if (areSuspected) filters.push(["suspected", "Label probably wrong", (i) => rows[i].doubt !== ""]);
+  if (other) filters.push(["differ", `${other} differs`, (i) => others[i] !== undefined && others[i].answer !== rows[i].answer]);
+  const [, , isShown] = filters.find(([key]) => key === show) ?? ["", "", isWrong];
   const inSlice = slice && new Set(slice.rows);
   const numbers = rows.flatMap((row, i) => (inCell(row) && (!inSlice || inSlice.has(i)) ? [i] : []));
-  const shown = numbers
-    .filter(isShown)
-    .sort((a, b) => (isDown ? -1 : 1) * compare(rows, compared.answers, sort as SortKey, a, b) || a - b);
+  const keyOf = (i: number) => (({ ...rows[i], number: i, confidence: rows[i].confidence ?? -1, other: others[i]?.confidence ?? -1 })[sort as SortKey]);
+  const compare = (a: number | string, b: number | string) => (a < b ? -1 : Number(a > b));
+  const shown = numbers.filter(isShown).sort((a, b) => (isDown ? -1 : 1) * compare(keyOf(a), keyOf(b)) || a - b);
   const sortBy = (key: SortKey) => {
     const isNumber = key === "confidence" || key === "other";
     const down = key === sort ? !isDown : isNumber;
     setValues({ sort: key === "confidence" ? undefined : key, down: down === isNumber ? undefined : down ? "1" : "0" }, true);
   };
-  const filters = [
-    ["all", "All", numbers.length] as const,
-    ...(areAllWrong ? [] : [["wrong", "Wrong", numbers.filter(isWrong).length] as const]),
-    ...(areSuspected ? [["suspected", "Label probably wrong", numbers.filter(isSuspected).length] as const] : []),
-    ...(compared.model ? [["differ", `${compared.model} differs`, numbers.filter(differs).length] as const] : []),
-  ];
   const cell = values.gold !== undefined ? `${values.gold || EMPTY_SET} → ${values.answer || EMPTY_SET}` : "";
+  const leave = (kind: string, name: string, values: Record<string, undefined>) => (
+    <button type="button" class="chip" aria-pressed="true" aria-label={`Leave the ${kind} ${name}`} onClick={() => setValues(values, true)}>{name} ✕</button>
+  );
   const heading = (key: SortKey, name: string, css?: string) => (
     <th scope="col" class={css} aria-sort={sort === key ? (isDown ? "descending" : "ascending") : undefined}>
       <button type="button" class="link" onClick={() => sortBy(key)}>{name}<span aria-hidden="true">{sort === key ? (isDown ? " ↓" : " ↑") : ""}</span></button>
@@ -157,27 +145,25 @@ function Table({ file }: { file: File }) {
         {matrix.classes.length > 1 && <Matrix {...matrix} of={areAllWrong ? "wrong answers to" : "texts of"} />}
         <div>
           <p><b>{file.name}</b>: {areAllWrong ? `${grouped(rows.length)} wrong answers` : `${grouped(rows.length)} answers, ${rightOf(rows, rows)}`}.</p>
-          {compared.model && !compared.error && (
-            <p role="status">
-              <b>{compared.model}</b>: {compared.answers.length < rows.length ? `${grouped(compared.answers.length)} of ${grouped(rows.length)} answered` : rightOf(rows, compared.answers)}.
-            </p>
+          {other && !error && (
+            <p role="status"><b>{other}</b>: {others.length < rows.length ? `${grouped(others.length)} of ${grouped(rows.length)} answered` : rightOf(rows, others)}.</p>
           )}
-          <Problem>{compared.error}</Problem>
+          <Problem>{error}</Problem>
           <p class="controls">
-            {able.length > 1 && <Choice label="Explained by" all={able} value={model} set={(name) => setModel(name, true)} />}
+            {able.length > 1 && <Choice label="Explained by" all={able} value={model} set={setModel} />}
             {choiceOfSecond}
           </p>
           <p class="examples">
             <span class="muted">Show</span>
-            {filters.map(([key, name, count]) => (
-              <button type="button" class="chip" aria-pressed={show === key} onClick={() => setShow(key, true)}>{name}: {grouped(count)}</button>
+            {filters.map(([key, name, test]) => (
+              <button type="button" class="chip" aria-pressed={show === key} onClick={() => setShow(key, true)}>{name}: {grouped(numbers.filter(test).length)}</button>
             ))}
-            {cell && <button type="button" class="chip" aria-pressed="true" aria-label={`Leave the cell ${cell}`} onClick={() => setValues({ gold: undefined, answer: undefined }, true)}>{cell} ✕</button>}
-            {slice && <button type="button" class="chip" aria-pressed="true" aria-label={`Leave the slice ${slice.name}`} onClick={() => setValues({ slice: undefined }, true)}>{slice.name} ✕</button>}
+            {cell && leave("cell", cell, { gold: undefined, answer: undefined })}
+            {slice && leave("slice", slice.name, { slice: undefined })}
           </p>
         </div>
       </div>
-      <Slices rows={rows} found={slices} second={compared.model} others={compared.answers} areAllWrong={areAllWrong} />
+      <Slices rows={rows} found={slices} second={other} others={others} areAllWrong={areAllWrong} />
       <div class="card">
         <table class="answers" aria-label="Answers">
           <thead>
@@ -187,11 +173,11 @@ function Table({ file }: { file: File }) {
               {heading("gold", "gold", "class")}
               {heading("answer", "answer", "class")}
               {heading("confidence", "confidence", "share")}
-              {compared.model && heading("other", compared.model, "class")}
+              {other && heading("other", other, "class")}
             </tr>
           </thead>
           <tbody>
-            {shown.slice(0, most).map((i) => <Row row={rows[i]} key={i} index={i} model={model} second={compared.model} other={compared.model ? (compared.answers[i] ?? null) : undefined} />)}
+            {shown.slice(0, most).map((i) => <Row row={rows[i]} key={i} index={i} model={model} second={other} other={others[i]} />)}
           </tbody>
         </table>
         {shown.length === 0 && <p class="muted">No row.</p>}
@@ -201,22 +187,11 @@ function Table({ file }: { file: File }) {
   );
 }
 
-interface RowProps {
-  row: GradedAnswer;
-  index: number;
-  /** Explains the answer; undefined if no model can. */
-  model?: string;
-  /** Name of the second model; "" without one. */
-  second: string;
-  /** Of the second model; null until it is there. */
-  other?: OtherAnswer | null;
-}
-
-function Row({ row, index, model, second, other }: RowProps) {
+/** A row of the file, which `model` explains, and once it is there the answer of the second model. */
+function Row({ row, index, model, second, other }: { row: GradedAnswer; index: number; model?: string; second: string; other?: OtherAnswer }) {
   const [chosen] = useKept("row", "");
   const isOpen = chosen === String(index);
   const toggle = () => setValues({ ...NO_ROW, row: isOpen ? undefined : String(index) }, true);
-  const width = other === undefined ? 5 : 6;
   return (
     <>
       <tr class={isOpen ? "open" : undefined}>
@@ -230,9 +205,9 @@ function Row({ row, index, model, second, other }: RowProps) {
         <td>{row.gold || EMPTY_SET}</td>
         <td class={row.gold === row.answer ? undefined : "wrong"}>{row.answer || EMPTY_SET}</td>
         <td class="share">{row.confidence === null ? "–" : percent(row.confidence)}</td>
-        {other !== undefined && <td class={other === null || other.answer === row.gold ? undefined : "wrong"}>{other && <>{other.answer || EMPTY_SET} {other.confidence !== null && <small>{percent(other.confidence)}</small>}</>}</td>}
+        {second && <td class={!other || other.answer === row.gold ? undefined : "wrong"}>{other && <>{other.answer || EMPTY_SET} {other.confidence !== null && <small>{percent(other.confidence)}</small>}</>}</td>}
       </tr>
-      {isOpen && <tr class="reason"><td colSpan={width}>{row.doubt && <p class="note">{row.doubt}</p>}<Reason row={row} model={model} second={second} /></td></tr>}
+      {isOpen && <tr class="reason"><td colSpan={second ? 6 : 5}>{row.doubt && <p class="note">{row.doubt}</p>}<Reason row={row} model={model} second={second} /></td></tr>}
     </>
   );
 }
@@ -256,20 +231,13 @@ function Reason({ row, model, second }: { row: GradedAnswer; model?: string; sec
   );
 }
 
-/** The number and the share of right answers. */
 function rightOf(rows: GradedAnswer[], answers: { answer: string }[]): string {
   const right = rows.filter(({ gold }, i) => gold === answers[i].answer).length;
   return `${grouped(right)} right (${percent(right / rows.length)})`;
 }
 
-interface ConfusionMatrix {
-  /** The classes, or those with the most errors and OTHERS. */
-  classes: string[];
-  /** Counts by gold (row) and answer (column). */
-  counts: number[][];
-}
-
-function confusionMatrix(rows: GradedAnswer[]): ConfusionMatrix {
+/** The classes, or those with the most errors and OTHERS, and counts by gold (row) and answer (column). */
+function confusionMatrix(rows: GradedAnswer[]): { classes: string[]; counts: number[][] } {
   const errors = new Map<string, number>();
   for (const { gold, answer } of rows) {
     for (const name of [gold, answer]) errors.set(name, (errors.get(name) ?? 0) + (gold === answer ? 0 : 1));
@@ -292,62 +260,30 @@ function useCell(classes: string[]): (row: GradedAnswer) => boolean {
   return (row) => gold === undefined || (is(gold, row.gold) && is(answer ?? "", row.answer));
 }
 
-function Matrix({ classes, counts, of }: ConfusionMatrix & { of: string }) {
+function Matrix({ classes, counts, of }: { classes: string[]; counts: number[][]; of: string }) {
   const { values } = usePlace();
-  const choose = (gold: string, answer: string) => {
+  const cell = (gold: string, answer: string, count: number, share: number) => {
     const isChosen = values.gold === gold && values.answer === answer;
-    setValues(isChosen ? { gold: undefined, answer: undefined } : { gold, answer, show: "all", ...NO_ROW }, true);
+    const choose = () => setValues(isChosen ? { gold: undefined, answer: undefined } : { gold, answer, show: "all", ...NO_ROW }, true);
+    const name = `gold ${gold || EMPTY_SET}, answer ${answer || EMPTY_SET}: ${count}`;
+    return (
+      <td style={strengthOf(share)}>
+        {count > 0 && <button type="button" class="link" aria-pressed={isChosen} aria-label={name} onClick={choose}>{grouped(count)}</button>}
+      </td>
+    );
   };
+  const rows = classes.map((gold, y) => {
+    const sum = counts[y].reduce((total, count) => total + count, 0);
+    return { cells: [gold || EMPTY_SET, ...classes.map((answer, x) => cell(gold, answer, counts[y][x], counts[y][x] / (sum || 1)))] };
+  });
   return (
     <div>
       <Scroll label="Confusion matrix">
-        <table class="heat confusion" aria-label="Confusion matrix">
-          <thead>
-            <tr>
-              <th scope="col">gold ↓ answer →</th>
-              {classes.map((name) => <th scope="col">{name || EMPTY_SET}</th>)}
-            </tr>
-          </thead>
-          <tbody>
-            {classes.map((gold, y) => {
-              const sum = counts[y].reduce((total, count) => total + count, 0);
-              return (
-                <tr>
-                  <th scope="row">{gold || EMPTY_SET}</th>
-                  {classes.map((answer, x) => {
-                    const count = counts[y][x];
-                    return (
-                      <td style={{ "--strength": `${sum ? Math.round((100 * count) / sum) : 0}%` }}>
-                        {count > 0 && (
-                          <button
-                            type="button"
-                            class="link"
-                            aria-pressed={values.gold === gold && values.answer === answer}
-                            aria-label={`gold ${gold || EMPTY_SET}, answer ${answer || EMPTY_SET}: ${count}`}
-                            onClick={() => choose(gold, answer)}
-                          >
-                            {grouped(count)}
-                          </button>
-                        )}
-                      </td>
-                    );
-                  })}
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
+        <Table class="heat confusion" name="Confusion matrix" head={["gold ↓ answer →", ...classes.map((name) => name || EMPTY_SET)]} rows={rows} />
       </Scroll>
       <Shades kind="cell" from="0%" to="100%">of the {of} a gold class</Shades>
     </div>
   );
-}
-
-function compare(rows: GradedAnswer[], others: OtherAnswer[], key: SortKey, a: number, b: number): number {
-  if (key === "number") return a - b;
-  if (key === "confidence") return (rows[a].confidence ?? -1) - (rows[b].confidence ?? -1);
-  if (key === "other") return (others[a]?.confidence ?? -1) - (others[b]?.confidence ?? -1);
-  return rows[a][key] < rows[b][key] ? -1 : Number(rows[a][key] > rows[b][key]);
 }
 
 /** The answer of a model as in a file: a label with its probability, or a set of labels. */

@@ -3,11 +3,7 @@
 import { useKept } from "../address";
 import chosen from "../examples.json";
 import { isMask, moveFocus, percent } from "../format";
-import { Answer, MAX_CHARACTERS, useAnswer } from "../parts/answer";
-import { Bars } from "../parts/charts";
-import { Caption, Examples, Switch, TextField } from "../parts/forms";
-import type { Candidate } from "../parts/models";
-import { parts } from "../parts/section";
+import { Answer, Bars, type Candidate, candidateRows, Caption, Examples, MAX_CHARACTERS, parts, Switch, TextField, useAnswer } from "../parts";
 
 const MASK = "[MASK]";
 const EMOJI = /\p{RI}{2}|\p{ExtPict}[\p{M}\p{EMod}]*(?:\u200d\p{ExtPict}[\p{M}\p{EMod}]*)*/u; // flags and families are one
@@ -48,74 +44,58 @@ function Fill({ model }: { model: string }) {
       <TextField label="Your own sentence" kept={text} />
       <Examples all={chosen.fill} />
       <p><Switch label="Also mask the words after each blank" kept={left} /></p>
-      {hidden.length ? (
-        <Answer asked={asked} class="masks" isLive>
-          {([full, ...alone], body, asked: Word[]) =>
-            asked.map((word, i) => <Blank word={word} number={i + 1} full={full[i]} left={body.inputs.length > 1 ? alone[i]?.[i] : undefined} />)
-          }
-        </Answer>
-      ) : (
-        <div class="masks"><p class="muted">Nothing is hidden. Click a word above.</p></div>
-      )}
+      <Answer asked={asked} class="masks" isLive empty="Nothing is hidden. Click a word above.">
+        {([full, ...alone], body, asked: Word[]) =>
+          asked.map((word, i) => <Blank word={word} number={i + 1} full={full[i]} left={body.inputs.length > 1 ? alone[i]?.[i] : undefined} />)
+        }
+      </Answer>
     </>
   );
 }
 
 function wordsOf(text: string, hidden: Set<number>): Word[] {
-  return [...text.matchAll(WORD)].map((match, i) => ({
-    text: match[0],
-    start: match.index,
-    end: match.index + match[0].length,
-    isHidden: isMask(match[0]) || hidden.has(i),
-  }));
+  return [...text.matchAll(WORD)].map(({ 0: word, index: start }, i) => ({ text: word, start, end: start + word.length, isHidden: isMask(word) || hidden.has(i) }));
+}
+
+/** The text before a word, from the word before it on. */
+function between(text: string, words: Word[], i: number): string {
+  return text.slice(words[i - 1]?.end ?? 0, words[i]?.start);
 }
 
 /** The words as buttons, with the spaces between them. */
 function Sentence({ text, words, toggle }: { text: string; words: Word[]; toggle: (word: Word, number: number) => void }) {
-  let end = 0;
   const size = text.length > LONG ? Math.max(0.5, LONG / text.length) : 1;
   return (
     <div class="sentence" dir="auto" role="group" aria-label="The sentence, word by word" onKeyDown={moveFocus} style={{ "--size": size }}>
-      {words.map((word, i) => {
-        const before = text.slice(end, word.start);
-        end = word.end;
-        return (
-          <>
-            {before}
-            <button
-              type="button"
-              class="word"
-              aria-pressed={word.isHidden}
-              tabIndex={i ? -1 : 0}
-              aria-label={isMask(word.text) ? "a blank" : word.text}
-              title={word.isHidden ? "Show this word" : "Hide this word"}
-              onClick={() => toggle(word, i)}
-            >
-              {isMask(word.text) ? "\u2003\u2003" : word.text}
-            </button>
-          </>
-        );
-      })}
+      {words.map((word, i) => (
+        <>
+          {between(text, words, i)}
+          <button
+            type="button"
+            class="word"
+            aria-pressed={word.isHidden}
+            tabIndex={i ? -1 : 0}
+            aria-label={isMask(word.text) ? "a blank" : word.text}
+            title={word.isHidden ? "Show this word" : "Hide this word"}
+            onClick={() => toggle(word, i)}
+          >
+            {isMask(word.text) ? "\u2003\u2003" : word.text}
+          </button>
+        </>
+      ))}
     </div>
   );
 }
 
 /** The sentence with a mask for each hidden word and for each word from an offset on. */
 function withMasks(text: string, words: Word[], from = text.length): string {
-  let end = 0;
-  const parts = words.map((word) => {
-    const part = text.slice(end, word.start) + (word.isHidden || word.start >= from ? MASK : word.text);
-    end = word.end;
-    return part;
-  });
-  return parts.join("") + text.slice(end);
+  const parts = words.map((word, i) => between(text, words, i) + (word.isHidden || word.start >= from ? MASK : word.text));
+  return parts.join("") + between(text, words, words.length);
 }
 
-/** The candidates for one blank. */
 function Blank({ word, number, full, left }: { word: Word; number: number; full: Candidate[]; left?: Candidate[] }) {
   const title = <>Blank {number}{!isMask(word.text) && <> · you hid “<bdi>{word.text}</bdi>”</>}</>;
-  const rows = (candidates: Candidate[]) =>
-    candidates.map(({ token: label, probability: share }) => ({ label, share, strong: label.toLowerCase() === word.text.toLowerCase() }));
+  const rows = (candidates: Candidate[]) => candidateRows(candidates, (token) => token.toLowerCase() === word.text.toLowerCase());
   if (!left) return <div class="card"><h3>{title}</h3><Bars rows={rows(full)} name={`Blank ${number}`} file={`blank-${number}`} /></div>;
   const [both, alone] = [full[0], left[0]];
   return (

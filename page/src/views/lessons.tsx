@@ -4,34 +4,27 @@ import { useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } fro
 import { addressOf, Preset, setValues, useKept, usePlace } from "../address";
 import { grouped, within } from "../format";
 import { headOf, type Measure, MEASURES, placeOf, ranked, type Row, type Step } from "../measures";
-import { Answer, Problem, Skeleton, useAnswer } from "../parts/answer";
-import { barCell, Table } from "../parts/charts";
-import { Switch } from "../parts/forms";
-import { type Ability, type Model, Models, useModel } from "../parts/models";
-import { Missing, Section, type View } from "../parts/section";
+import { Answer, barCell, Missing, type Model, Models, Problem, Section, Skeleton, Switch, Table, useAnswer, useModel, type View } from "../parts";
 import { ask, refused } from "../server";
 
 interface Lesson {
   title: string;
   steps: Step[];
 }
-interface Course {
-  lessons: Lesson[];
-  /** Definitions by their terms. */
-  glossary: Record<string, string>;
-}
+/** Definitions by their terms. */
+type Glossary = Record<string, string>;
 
 const SHOWN = 5;
 
 export function Lessons({ views }: { views: View[] }) {
-  const [course, setCourse] = useState<Course | null>(null);
+  const [course, setCourse] = useState<{ lessons: Lesson[]; glossary: Glossary } | null>(null);
   const [error, setError] = useState("");
   useEffect(() => void ask("explore/lessons").then(setCourse, refused(setError)), []);
   if (error) return <Problem>{error}</Problem>;
   return course ? <Opened {...course} views={views} /> : <Skeleton />;
 }
 
-function Opened({ lessons, glossary, views }: Course & { views: View[] }) {
+function Opened({ lessons, glossary, views }: { lessons: Lesson[]; glossary: Glossary; views: View[] }) {
   const { values } = usePlace();
   const models = useContext(Models);
   const withAnswers = useKept("answers", "");
@@ -44,7 +37,8 @@ function Opened({ lessons, glossary, views }: Course & { views: View[] }) {
     setValues({ ...others, lesson: String(lesson + 1), step: String(step + 1) }, true);
     top.current!.focus();
   };
-  const missing = ({ steps }: Lesson) => steps.flatMap((step) => needsOf(step, views)).filter((need) => !models.some(({ abilities }) => abilities.has(need)));
+  const needsOf = ({ reveal, view }: Step) => [MEASURES[reveal.measure].needs, ...views.flatMap(({ id, needs }) => (id === view && needs ? [needs] : []))];
+  const missing = ({ steps }: Lesson) => steps.flatMap(needsOf).filter((need) => !models.some(({ abilities }) => abilities.includes(need)));
   const lacks = missing(lessons[here]);
   const step = steps[at];
   const view = views.find(({ id }) => id === step.view);
@@ -73,14 +67,12 @@ function Opened({ lessons, glossary, views }: Course & { views: View[] }) {
         )}
       </div>
       {!lacks.length && (
-        <>
-          <p class="examples later">
-            <button type="button" class="quiet" onClick={printSheet}>Print the lesson as a sheet</button>
-            <Switch label="with the model’s answers" kept={withAnswers} />
-          </p>
-          <Sheet title={`${here + 1}. ${title}`} steps={steps} glossary={glossary} hasAnswers={withAnswers[0] === "1"} />
-        </>
+        <p class="examples later">
+          <button type="button" class="quiet" onClick={printSheet}>Print the lesson as a sheet</button>
+          <Switch label="with the model’s answers" kept={withAnswers} />
+        </p>
       )}
+      {!lacks.length && <Sheet title={`${here + 1}. ${title}`} steps={steps} glossary={glossary} hasAnswers={withAnswers[0] === "1"} />}
       <p class="examples lesson-bar">
         <button type="button" class="quiet" disabled={!here && !at} onClick={() => (at ? go(here, at - 1) : go(here - 1, lessons[here - 1].steps.length - 1))}>Back</button>
         {next[0] in lessons && (
@@ -91,28 +83,16 @@ function Opened({ lessons, glossary, views }: Course & { views: View[] }) {
   );
 }
 
-/** The abilities that a step requires. */
-function needsOf({ reveal, view }: Step, views: View[]): Ability[] {
-  return [MEASURES[reveal.measure].needs, ...views.flatMap(({ id, needs }) => (id === view && needs ? [needs] : []))];
-}
-
 /** A text in which the first mention of each term shows its definition. */
-function Explained({ glossary, children }: { glossary: Record<string, string>; children: string }) {
-  const seen = new Set<string>();
-  return (
-    <>
-      {children.split(termsIn(glossary)).map((piece, i) => {
-        const term = i % 2 ? (piece in glossary ? piece : Object.keys(glossary).find((each) => new RegExp(`^${each}s?$`, "i").test(piece))!) : "";
-        if (!term || seen.has(term)) return piece;
-        seen.add(term);
-        return <Term name={piece}>{glossary[term]}</Term>;
-      })}
-    </>
-  );
+function Explained({ glossary, children }: { glossary: Glossary; children: string }) {
+  const pieces = children.split(termsIn(glossary));
+  const termOf = (piece: string) => (piece in glossary ? piece : Object.keys(glossary).find((term) => new RegExp(`^${term}s?$`, "i").test(piece))!);
+  const terms = pieces.map((piece, i) => (i % 2 ? termOf(piece) : "")); // each is between two pieces of text
+  return <>{pieces.map((piece, i) => (terms[i] && terms.indexOf(terms[i]) === i ? <Term name={piece}>{glossary[terms[i]]}</Term> : piece))}</>;
 }
 
 /** Matches terms and their plurals; the longest first. */
-function termsIn(glossary: Record<string, string>): RegExp {
+function termsIn(glossary: Glossary): RegExp {
   const terms = Object.keys(glossary).sort((a, b) => b.length - a.length);
   return new RegExp(`(?<![\\p{L}\\[-])((?:${terms.join("|")})s?)(?![\\p{L}\\]])`, "giu");
 }
@@ -136,12 +116,12 @@ function Term({ name, children }: { name: string; children: string }) {
 
 /** The text that is asked about, if choices do not have it. */
 function Subject({ step, model }: { step: Step; model: Model }) {
-  const { subject } = MEASURES[step.reveal.measure];
-  const text = subject ? subject(step, model) : step.state.text;
+  const { subject = ({ state }) => state.text } = MEASURES[step.reveal.measure];
+  const text = subject(step, model);
   return text ? <p class="running" dir="auto">{text}</p> : null;
 }
 
-function Question({ step, name, glossary, view }: { step: Step; name: string; glossary: Record<string, string>; view?: View }) {
+function Question({ step, name, glossary, view }: { step: Step; name: string; glossary: Glossary; view?: View }) {
   const model = useModel(name)!;
   const measure = MEASURES[step.reveal.measure];
   const [guess, setGuess] = useKept("guess", "");
@@ -158,6 +138,15 @@ function Question({ step, name, glossary, view }: { step: Step; name: string; gl
     </p>
   );
   const isListed = isTyped || step.choices !== null;
+  const reveal = (answer: any) => {
+    const rows = ranked(measure, answer, step, guess);
+    return (
+      <>
+        {!isListed && choose(measure.rows(answer, step, guess).map(({ label }) => label))}
+        {guess && <Reveal step={step} rows={rows} guess={guess} count={isTyped && measure.count ? measure.count(answer) : rows.length} />}
+      </>
+    );
+  };
   return (
     <>
       <div class="card question">
@@ -170,19 +159,7 @@ function Question({ step, name, glossary, view }: { step: Step; name: string; gl
           </form>
         )}
         {step.choices && choose(step.choices)}
-        {(guess || !isListed) && (
-          <Answer asked={asked} isLive isShared={false}>
-            {(answer) => {
-              const rows = ranked(measure, answer, step, guess);
-              return (
-                <>
-                  {!isListed && choose(measure.rows(answer, step, guess).map(({ label }) => label))}
-                  {guess && <Reveal step={step} rows={rows} guess={guess} count={isTyped && measure.count ? measure.count(answer) : rows.length} />}
-                </>
-              );
-            }}
-          </Answer>
-        )}
+        {(guess || !isListed) && <Answer asked={asked} isLive isShared={false}>{reveal}</Answer>}
       </div>
       {view && guess && (
         <Preset.Provider value={step.state}>
@@ -206,7 +183,7 @@ function filled(template: string, values: Record<string, string | number>): stri
 }
 
 function questionOf(step: Step, model: Model): string {
-  const [layer, head] = headOf(step, model);
+  const [layer, head] = headOf(step, model.num_hidden_layers, model.num_attention_heads);
   return filled(step.question, { layer, head });
 }
 
@@ -230,7 +207,6 @@ function Reveal({ step, rows, guess, count }: { step: Step; rows: Row[]; guess: 
   );
 }
 
-/** The first rows, and the marked rows. */
 function Ranking({ measure: { isDistance }, rows, marked }: { measure: Measure; rows: Row[]; marked: unknown[] }) {
   const largest = rows[0]?.value ?? 0;
   const shown = rows.filter((row, i) => isDistance || i < SHOWN || marked.includes(row));
@@ -245,12 +221,13 @@ function Ranking({ measure: { isDistance }, rows, marked }: { measure: Measure; 
 }
 
 /** The questions with room for answers, which are printed in place of the page; and the model's answers on a page of their own. */
-function Sheet({ title, steps, glossary, hasAnswers }: { title: string; steps: Step[]; glossary: Record<string, string>; hasAnswers: boolean }) {
+function Sheet({ title, steps, glossary, hasAnswers }: { title: string; steps: Step[]; glossary: Glossary; hasAnswers: boolean }) {
   const models = useContext(Models);
   const { model: chosen } = usePlace().values;
-  const terms = Object.keys(glossary).filter((term) => steps.some(({ text, question }) => [...`${text} ${question}`.matchAll(termsIn(glossary))].some(([found]) => found.toLowerCase().startsWith(term.toLowerCase()))));
+  const words = steps.flatMap(({ text, question }) => `${text} ${question}`.match(termsIn(glossary)) ?? []).map((word) => word.toLowerCase());
+  const terms = Object.keys(glossary).filter((term) => words.some((word) => word.startsWith(term.toLowerCase())));
   const asked = steps.map((step) => {
-    const able = models.filter(({ abilities }) => abilities.has(MEASURES[step.reveal.measure].needs));
+    const able = models.filter(({ abilities }) => abilities.includes(MEASURES[step.reveal.measure].needs));
     return [step, able.find(({ name }) => name === chosen) ?? able[0]] as const;
   });
   return (

@@ -3,16 +3,12 @@
 import { type Kept, setValues, useKept } from "../address";
 import chosen from "../examples.json";
 import { fixed, percent, within } from "../format";
-import { Answer, type Asked, Problem, useAnswer } from "../parts/answer";
-import { Shades } from "../parts/charts";
-import { largestOf, range } from "../parts/drawing";
-import { Caption, Choice, type Example, Examples, Switch, TextField } from "../parts/forms";
-import { CellGrid } from "../parts/grid";
-import { type Candidate, type Model, useModel } from "../parts/models";
-import { parts, type TextWindow, WindowBar } from "../parts/section";
-import { formatHeads, lineHeads, parseHeads, SPECIAL, type Text, type Tokens, UNKNOWN } from "./attention";
-import { type Ablated, Comparison, type Effect, effectsOf } from "./heads";
-import { Heads, Inputs } from "./inside";
+import {
+  Answer, type Asked, type Candidate, Caption, CellGrid, Choice, type Example, Examples, largestOf, type Model, parts, Problem, range, Shades,
+  strengthOf, Switch, TextField, type TextWindow, useAnswer, useModel, WindowBar,
+} from "../parts";
+import { formatHeads, type Head, lineHeads, parseHeads, SPECIAL, type Text, type Tokens, UNKNOWN } from "./attention";
+import { type Ablated, Comparison, type Effect, effectsOf, Heads, Inputs } from "./inside";
 import { Walk } from "./walk";
 
 const EXAMPLES: Example[] = [
@@ -25,9 +21,7 @@ interface Found extends Tokens {
   window: TextWindow;
   layers: number;
   heads: number;
-  /** Places of the [MASK] tokens. */
   masked: number[];
-  /** Of each layer and token. */
   movements: number[][];
   /** Of each token after the embeddings and after each layer; null without an MLM head. */
   lens: Candidate[][] | null;
@@ -72,7 +66,6 @@ function useOpen() {
   return { open, token: Number(token) - 1, box, layer: Number(layer) - 1, head: Number(head) - 1 };
 }
 
-/** The map, and the steps of the cell that is open. */
 function Picture({ found, text }: { found: Found; text: Text }) {
   const model = useModel(text.model)!;
   const { tokens, layers, heads, lens } = found;
@@ -82,14 +75,14 @@ function Picture({ found, text }: { found: Found; text: Text }) {
   const several = useKept("several", "");
   const [kept, setOff] = useKept("off", ""); // as in 1.2-2.3
   const off = several[0] ? parseHeads(kept, layers, heads) : null;
-  const opened = useOpen().open;
+  const { open: opened, box, token } = useOpen();
   const open = off ? "head" : opened;
   const words = tokens.flatMap((token, i) => (SPECIAL.has(token) ? [] : [i]));
-  const hides = model.abilities.has("fill") && !found.masked.length && words.length > 0;
+  const hides = model.abilities.includes("fill") && !found.masked.length && words.length > 0;
   const hidden = words.find((i) => i === Number(masked) - 1) ?? words[words.length >> 1];
   const refusal = refusalOf(model, text);
   const question = { ...text, token: hides ? hidden : null };
-  const isAnswered = !refusal && (["fill", "next-sentence", "predict"] as const).some((ability) => model.abilities.has(ability));
+  const isAnswered = !refusal && (["fill", "next-sentence", "predict"] as const).some((ability) => model.abilities.includes(ability));
   const asked = useAnswer<Ablated>("explore/ablation", isAnswered ? { ...question, heads: null } : null);
   const effects = asked.answer ? effectsOf(asked.answer) : [];
   const effect = effects[Number(wanted)] ?? effects[0];
@@ -99,19 +92,16 @@ function Picture({ found, text }: { found: Found; text: Text }) {
       <div class="card map-card">
         <WindowBar of={found.window} />
         <p class="controls">
-          {lens && <Choice label="Cells show" all={[["", "the word that the MLM head reads"], ["turn", "how far the vector turned"]]} value={shows} set={(value) => setShows(value, true)} />}
-          {hides && <Choice label="Masked for the heads" all={words.map((i) => [String(i + 1), tokens[i]])} value={String(hidden + 1)} set={(value) => setMasked(value, true)} />}
-          {effects.length > 1 && <Choice label="Heads show" all={effects.map(({ name }, i) => [String(i), name])} value={String(effects.indexOf(effect))} set={(value) => setAnswer(value, true)} />}
+          {lens && <Choice label="Cells show" all={[["", "the word that the MLM head reads"], ["turn", "how far the vector turned"]]} value={shows} set={setShows} />}
+          {hides && <Choice label="Masked for the heads" all={words.map((i) => [String(i + 1), tokens[i]])} value={String(hidden + 1)} set={setMasked} />}
+          {effects.length > 1 && <Choice label="Heads show" all={effects.map(({ name }, i) => [String(i), name])} value={String(effects.indexOf(effect))} set={setAnswer} />}
           <Switch label="Switch several heads off" kept={several} />
         </p>
         <div class="map">
           <div>
             <Tokens found={found} turns={turns} isOpen={open === "token"} />
-            {turns ? (
-              <Shades kind="cell" from="0.00" to={fixed(largestOf(found.movements.flat()), 2)}>1 − cosine of the vectors before and after the layer</Shades>
-            ) : (
-              <Shades kind="cell" from="0%" to="100%">probability of the word; bold: the word after the last layer. The MLM head was trained on that layer only: below it, it shows what a vector is already like.</Shades>
-            )}
+            {turns && <Shades kind="cell" from="0.00" to={fixed(largestOf(found.movements.flat()), 2)}>1 − cosine of the vectors before and after the layer</Shades>}
+            {!turns && <Shades kind="cell" from="0%" to="100%">probability of the word; bold: the word after the last layer. The MLM head was trained on that layer only: below it, it shows what a vector is already like.</Shades>}
           </div>
           <div aria-busy={asked.isBusy || undefined}>
             <HeadEffects layers={layers} heads={heads} effect={effect} off={off} setOff={setOff} isOpen={open === "head"} />
@@ -122,7 +112,8 @@ function Picture({ found, text }: { found: Found; text: Text }) {
         </div>
       </div>
       {!open && <p class="muted later">Choose a cell of the map: its steps open here.</p>}
-      {open === "token" && <OpenToken found={found} text={text} />}
+      {open === "token" && rowOf(box, layers) === 0 && <Inputs text={text} />}
+      {open === "token" && <Walk text={text} token={within(token || 0, tokens.length)} />}
       {open === "head" && isAnswered && <OpenHead all={asked} heads={heads} question={question} off={off} setOff={setOff} />}
       {open === "head" && !off && <Heads text={text} />}
     </>
@@ -130,10 +121,10 @@ function Picture({ found, text }: { found: Found; text: Text }) {
 }
 
 /** Why a classifier cannot answer; empty if it can. */
-function refusalOf({ abilities, readsPairs }: Model, { pair }: Text): string {
-  if (!abilities.has("predict")) return "";
-  if (pair && readsPairs === false) return "The model classifies single texts. Remove the second text to see its answer.";
-  return !pair && readsPairs ? "The model classifies pairs. Write a second text to see its answer." : "";
+function refusalOf({ abilities, reads_pairs }: Model, { pair }: Text): string {
+  if (!abilities.includes("predict")) return "";
+  if (pair && reads_pairs === false) return "The model classifies single texts. Remove the second text to see its answer.";
+  return !pair && reads_pairs ? "The model classifies pairs. Write a second text to see its answer." : "";
 }
 
 /** The row of the box that is open: 0 are the embeddings. */
@@ -145,44 +136,35 @@ function Tokens({ found: { tokens, token_type_ids, unknown, layers, movements, l
   const { token, box } = useOpen();
   const largest = largestOf(movements.flat());
   const here = isOpen ? `${rowOf(box, layers)}.${token}` : "";
-  const style = (share: number) => ({ "--strength": `${Math.round(100 * share)}%` });
+  const headOf = (row: number | null, i: number | null) => {
+    if (i === null) return { name: row || "input" };
+    const isUnknown = unknown.includes(i);
+    return { name: <bdi title={isUnknown ? UNKNOWN : tokens[i]}>{tokens[i]}</bdi>, class: `${token_type_ids[i] ? "second" : "first"}${isUnknown ? " unknown" : ""}` };
+  };
   const cell = (row: number, i: number) => {
     const place = `${tokens[i]}, ${row ? `after layer ${row}` : "embeddings"}`;
     const choose = () => setValues({ open: "token", several: undefined, token: String(i + 1), box: row ? `${row}.query` : "input.token" }, true);
     const button = { isChosen: here === `${row}.${i}`, choose };
     if (turns) {
       const turn = row ? movements[row - 1][i] : 0;
-      return { ...button, name: row ? `${place}: turned by ${fixed(turn, 2)}` : place, children: row ? fixed(turn, 2) : "·", style: style(turn / largest) };
+      return { ...button, name: row ? `${place}: turned by ${fixed(turn, 2)}` : place, children: row ? fixed(turn, 2) : "·", style: strengthOf(turn / largest) };
     }
     const { token, probability } = lens![row][i];
     const css = token === lens![layers][i].token ? "last" : undefined;
-    return { ...button, name: `${place}: ${token} ${percent(probability)}`, children: <bdi>{token}</bdi>, style: style(probability), class: css };
+    return { ...button, name: `${place}: ${token} ${percent(probability)}`, children: <bdi>{token}</bdi>, style: strengthOf(probability), class: css };
   };
-  return (
-    <CellGrid
-      name="Layers and tokens"
-      class="tokens"
-      rows={range(layers + 1)}
-      columns={tokens.length}
-      heads={(row, i) =>
-        i === null
-          ? { name: row || "input" }
-          : { name: <bdi title={unknown.includes(i) ? UNKNOWN : tokens[i]}>{tokens[i]}</bdi>, class: `${token_type_ids[i] ? "second" : "first"}${unknown.includes(i) ? " unknown" : ""}` }
-      }
-      cell={cell}
-    />
-  );
+  return <CellGrid name="Layers and tokens" class="tokens" rows={range(layers + 1)} columns={tokens.length} heads={headOf} cell={cell} />;
 }
 
 /** The largest change of the answer without a head, which has the full color. */
 const largestChange = ({ after, before }: Effect) => largestOf(after.map((value) => value - before));
 
 /** The heads of each layer. `off`: heads that are switched off together, or null if a click opens a head. */
-function HeadEffects({ layers, heads, effect, off, setOff, isOpen }: { layers: number; heads: number; effect?: Effect; off: [number, number][] | null; setOff: Kept[1]; isOpen: boolean }) {
+function HeadEffects({ layers, heads, effect, off, setOff, isOpen }: { layers: number; heads: number; effect?: Effect; off: Head[] | null; setOff: Kept[1]; isOpen: boolean }) {
   const open = useOpen();
   const largest = effect ? largestChange(effect) : 1;
   const isOff = (layer: number, head: number) => Boolean(off?.some(([l, h]) => l === layer && h === head));
-  const toggle = (chosen: [number, number][]) => {
+  const toggle = (chosen: Head[]) => {
     const others = (off ?? []).filter(([l, h]) => !chosen.some(([layer, head]) => l === layer && h === head));
     const kept = formatHeads(chosen.every(([layer, head]) => isOff(layer, head)) ? others : [...others, ...chosen]);
     if (off) setOff(kept, true);
@@ -204,20 +186,12 @@ function HeadEffects({ layers, heads, effect, off, setOff, isOpen }: { layers: n
       ...button,
       name: `${place}: without it ${name} ${first} → ${then}${becomes === undefined ? "" : `, first is “${becomes}”`}`,
       children: shown === "0" ? "" : shown,
-      style: { "--strength": `${Math.round((100 * Math.abs(change)) / largest)}%` },
+      style: strengthOf(Math.abs(change) / largest),
       class: `${change < 0 ? "falls" : ""}${becomes === undefined ? "" : " becomes"}`,
     };
   };
-  return (
-    <CellGrid
-      name="Layers and heads"
-      class={off ? "effects off" : "effects"}
-      rows={range(layers)}
-      columns={heads}
-      heads={lineHeads(layers, heads, (line) => `Switch ${line} off or on`, toggle)}
-      cell={cell}
-    />
-  );
+  const headOf = lineHeads(layers, heads, (line) => `Switch ${line} off or on`, toggle);
+  return <CellGrid name="Layers and heads" class={off ? "effects off" : "effects"} rows={range(layers)} columns={heads} heads={headOf} cell={cell} />;
 }
 
 function EffectLegend({ effect }: { effect: Effect }) {
@@ -231,18 +205,7 @@ function EffectLegend({ effect }: { effect: Effect }) {
   );
 }
 
-function OpenToken({ found, text }: { found: Found; text: Text }) {
-  const { token, box } = useOpen();
-  return (
-    <>
-      {rowOf(box, found.layers) === 0 && <Inputs text={text} />}
-      <Walk text={text} token={within(token || 0, found.tokens.length)} />
-    </>
-  );
-}
-
-/** The answers without the open head, or without several. */
-function OpenHead({ all, heads, question, off, setOff }: { all: Asked<Ablated>; heads: number; question: Text; off: [number, number][] | null; setOff: Kept[1] }) {
+function OpenHead({ all, heads, question, off, setOff }: { all: Asked<Ablated>; heads: number; question: Text; off: Head[] | null; setOff: Kept[1] }) {
   const { layer, head } = useOpen();
   const several = useAnswer<Ablated>("explore/ablation", off?.length ? { ...question, heads: off } : null);
   const nameOf = ([layer, head]: number[]) => `layer ${layer + 1} head ${head + 1}`;

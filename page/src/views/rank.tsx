@@ -2,12 +2,7 @@
 
 import { useKept } from "../address";
 import { fixed, linesOf, percent } from "../format";
-import { Answer, useAnswer } from "../parts/answer";
-import { Bars } from "../parts/charts";
-import { extent, range } from "../parts/drawing";
-import { TextField } from "../parts/forms";
-import { useModel } from "../parts/models";
-import { parts } from "../parts/section";
+import { Answer, Bars, extent, parts, range, TextField, useAnswer, useModel } from "../parts";
 
 const QUERY = "How long is the river?";
 const PASSAGES = ["The river has two banks.", "From its source to the sea the river is 320 kilometers long.", "The city lies on a lake."];

@@ -2,8 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { fixed, moveFocus, percent, positive } from "../format";
-import { barCell, Scroll, Strip, StripShades, Table } from "../parts/charts";
-import { largestOf, range } from "../parts/drawing";
+import { barCell, largestOf, range, Scroll, Strip, StripShades, Table } from "../parts";
 
 const SHOWN = 6;
 
@@ -28,6 +27,7 @@ export interface Cell {
 
 export function RowSteps({ row, tokens, cell, choose }: { row: Row; tokens: string[]; cell: Cell; choose: (to: number) => void }) {
   const { layer, head, from, to } = cell;
+  const { products, scores, query: { length: size } } = row;
   return (
     <>
       <p class="remark" aria-live="polite">
@@ -35,7 +35,13 @@ export function RowSteps({ row, tokens, cell, choose }: { row: Row; tokens: stri
       </p>
       <ol class="steps">
         <li><Product row={row} tokens={tokens} from={from} to={to} /></li>
-        <li><Division row={row} to={to} /></li>
+        <li>
+          <h4>÷ √head size</h4>
+          <p class="note">Sums of many products are large, and softmax of large numbers puts all weight on one token.</p>
+          <p class="formula">
+            {fixed(products[to])} ÷ √{size} = {fixed(products[to])} ÷ {fixed(Math.sqrt(size), 2)} = <b>{fixed(scores[to])}</b>
+          </p>
+        </li>
         <li><Softmax row={row} tokens={tokens} to={to} choose={choose} /></li>
         {row.value && <li><Values row={row} tokens={tokens} to={to} /></li>}
       </ol>
@@ -64,18 +70,6 @@ function Product({ row: { query, key, products }, tokens, from, to }: { row: Row
   );
 }
 
-function Division({ row: { query, products, scores }, to }: { row: Row; to: number }) {
-  return (
-    <>
-      <h4>÷ √head size</h4>
-      <p class="note">Sums of many products are large, and softmax of large numbers puts all weight on one token.</p>
-      <p class="formula">
-        {fixed(products[to])} ÷ √{query.length} = {fixed(products[to])} ÷ {fixed(Math.sqrt(query.length), 2)} = <b>{fixed(scores[to])}</b>
-      </p>
-    </>
-  );
-}
-
 function Softmax({ row: { scores, weights }, tokens, to, choose }: { row: Row; tokens: string[]; to: number; choose: (to: number) => void }) {
   const largest = Math.max(...scores);
   const total = scores.reduce((sum, score) => sum + Math.exp(score - largest), 0);
@@ -91,7 +85,7 @@ function Softmax({ row: { scores, weights }, tokens, to, choose }: { row: Row; t
         weights are the same, and no number is large.
       </p>
       <p class="formula">
-        e^({fixed(scores[to], 2)} − {parenthesized(largest)}) ÷ Σ = {positive(Math.exp(scores[to] - largest))} ÷ {fixed(total)} = <b>{percent(weights[to])}</b>
+        e^({fixed(scores[to], 2)} − {largest < 0 ? `(${fixed(largest, 2)})` : fixed(largest, 2)}) ÷ Σ = {positive(Math.exp(scores[to] - largest))} ÷ {fixed(total)} = <b>{percent(weights[to])}</b>
       </p>
       <Scroll label="Attention weight of each token" class="tall">
         <Table
@@ -103,11 +97,6 @@ function Softmax({ row: { scores, weights }, tokens, to, choose }: { row: Row; t
       </Scroll>
     </>
   );
-}
-
-/** A number to subtract, in parentheses below zero. */
-function parenthesized(value: number): string {
-  return value < 0 ? `(${fixed(value, 2)})` : fixed(value, 2);
 }
 
 function Values({ row, tokens, to }: { row: Row; tokens: string[]; to: number }) {

@@ -3,10 +3,7 @@
 import { setValues, useKept } from "../address";
 import type { GradedAnswer } from "../answers-file";
 import { grouped, percent } from "../format";
-import { useParts } from "../parts/answer";
-import { barCell, Table } from "../parts/charts";
-import { range } from "../parts/drawing";
-import { Choice } from "../parts/forms";
+import { barCell, Choice, range, Table, useParts } from "../parts";
 import { ask } from "../server";
 
 const BINS = 4;
@@ -16,21 +13,12 @@ const KINDS = [["label", "gold label"], ["length", "length"], ["unknown", "unkno
 
 interface Slice {
   name: string;
-  /** Indices of its rows. */
   rows: number[];
 }
 
-interface Found {
-  kind: string;
-  slices: Slice[];
-  /** Why there are none yet. */
-  note?: string;
-}
-
 /** A table of slices, one of which may be chosen. The second model has answered if `others` is as long as the rows. */
-export function Slices(props: { rows: GradedAnswer[]; found: Found; second: string; others: { answer: string }[]; areAllWrong: boolean }) {
-  const { rows, second, others, areAllWrong } = props;
-  const { kind, slices, note } = props.found;
+export function Slices(props: { rows: GradedAnswer[]; found: ReturnType<typeof useSlices>; second: string; others: { answer: string }[]; areAllWrong: boolean }) {
+  const { rows, second, others, areAllWrong, found: { kind, slices, note } } = props;
   const [chosen] = useKept("slice", "");
   const choose = (slice?: string, by = kind) => setValues({ slice, by, ...(slice && { show: "all" }) }, true);
   const hasSecond = Boolean(second) && others.length === rows.length;
@@ -63,7 +51,7 @@ export function Slices(props: { rows: GradedAnswer[]; found: Found; second: stri
 }
 
 /** The slices of the chosen kind, or a note why there are none yet. */
-export function useSlices(rows: GradedAnswer[], model?: string): Found {
+export function useSlices(rows: GradedAnswer[], model?: string): { kind: string; slices: Slice[]; note?: string } {
   const [kind] = useKept("by", "label");
   const { found: counts, error } = useParts(kind === "unknown" && model ? model : "", rows, TEXTS_AT_ONCE, async (part, signal) => {
     const tokens: { text: string }[][] = await ask("tokenize", { model, inputs: part.map(({ texts }) => texts.join(" ")) }, signal);

@@ -1,8 +1,7 @@
 /** The boxes on the way of a token, each with its computation, its numbers, and a check of the first of them. */
 
 import { fixed, floats, isMask, percent } from "../format";
-import type { BarRow } from "../parts/charts";
-import type { Candidate } from "../parts/models";
+import { type BarRow, type Candidate, candidateRows } from "../parts";
 import type { Tokens } from "./attention";
 
 interface Vector {
@@ -31,11 +30,9 @@ export interface Station {
   title: string;
   formula: string;
   purpose: string;
-  /** The numbers drawn in the box. */
   shown: ArrayLike<number>;
   vector?: Vector;
   perHead?: boolean;
-  /** Whether the numbers are shares of a whole. */
   isShare?: boolean;
   candidates?: BarRow[];
   /** The computation of the first number, or of another sum. */
@@ -119,7 +116,7 @@ function outputStations({ masked_lm, pooler, tokens, token }: Trace): Station[] 
     const best = masked_lm.candidates[masked_lm.candidates.length - 1];
     const logits = masked_lm.logits.map((logit, i) => `${best[i].token} ${fixed(logit, 2)}`).join(", ");
     const filled = isMask(tokens[token]) ? "What the model fills in." : `What the model would fill in here; it sees “${tokens[token]}” itself.`;
-    const candidates = best.map(({ token: label, probability: share }, i) => ({ label, share, strong: i === 0 }));
+    const candidates = candidateRows(best, (token) => token === best[0].token);
     found.push(
       boxOf(
         "Output", "transformed", "MLM head", "LayerNorm(activation(dense(x)))",

@@ -4,15 +4,12 @@ import { memo } from "preact/compat";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { setValues, useKept } from "../address";
 import { fixed, floats, percent } from "../format";
-import { Answer, useAnswer } from "../parts/answer";
-import { barCell, Bars, Scroll, Strip, StripShades, Table } from "../parts/charts";
-import { largestOf, range } from "../parts/drawing";
+import { Answer, barCell, Bars, candidateRows, largestOf, range, Scroll, Strip, StripShades, Table, useAnswer } from "../parts";
 import type { Text } from "./attention";
 import { type Station, stationsOf, type Trace } from "./stations";
 
 const SECONDS_PER_STEP = 0.9;
 
-/** A card with every step of a token. */
 export function Walk({ text, token }: { text: Text; token: number }) {
   const asked = useAnswer<Trace>("explore/layers", { ...text, token });
   return <Answer asked={asked}>{(trace) => <Steps trace={trace} />}</Answer>;
@@ -45,10 +42,7 @@ function usePlayer(at: number, count: number, go: (place: number) => void): { on
   const [on, setOn] = useState(false);
   useEffect(() => {
     if (!on) return;
-    if (at === count - 1) {
-      setOn(false);
-      return;
-    }
+    if (at === count - 1) return setOn(false);
     const timer = setTimeout(() => go(at + 1), 1000 * SECONDS_PER_STEP);
     return () => clearTimeout(timer);
   }, [on, at]);
@@ -143,10 +137,9 @@ const Box = memo(
   (before, after) => before.station === after.station && before.isHere === after.isHere && before.place === after.place,
 );
 
-/** The numbers of one box. */
 function Details({ trace, station, head, setHead }: { trace: Trace; station: Station; head: number; setHead: (head: number) => void }) {
-  const layer = station.layer ?? (station.group === "Input" ? -1 : null);
-  const read = layer === null ? undefined : trace.masked_lm?.candidates[layer + 1];
+  const layers = station.group === "Input" ? 0 : station.layer === null ? -1 : station.layer + 1; // before the numbers of the box
+  const read = trace.masked_lm?.candidates[layers];
   return (
     <div class="walk-numbers" aria-live="polite">
       <h4>{station.group}: {station.title}</h4>
@@ -162,8 +155,8 @@ function Details({ trace, station, head, setHead }: { trace: Trace; station: Sta
       )}
       {read && (
         <>
-          <h4>{layer === -1 ? "The MLM head on the embeddings" : `The MLM head after layer ${layer! + 1}`}</h4>
-          <Bars rows={read.map(({ token: label, probability: share }) => ({ label, share }))} name="What the MLM head reads here" />
+          <h4>{layers ? `The MLM head after layer ${layers}` : "The MLM head on the embeddings"}</h4>
+          <Bars rows={candidateRows(read)} name="What the MLM head reads here" />
         </>
       )}
     </div>
@@ -187,7 +180,6 @@ function Numbers({ values, norm }: { values: string; norm: number }) {
   );
 }
 
-/** Scores or weights of one head. */
 function PerHead({ trace, station, head, setHead }: { trace: Trace; station: Station; head: number; setHead: (head: number) => void }) {
   const layer = station.layer!;
   const { scores, weights } = trace.layers[layer];

@@ -1,11 +1,10 @@
-/** Predict: the probability of every label of a text. */
+/** Predict: the probability of every label of a text. Why: the contribution of each word to a class, of one model or two. */
 
+import { useContext } from "preact/hooks";
+import { setValues } from "../address";
 import { fixed, percent } from "../format";
 import { isNumber, type LabelScore, predictedOf } from "../labels";
-import { Answer, useAnswer } from "../parts/answer";
-import { MarkedText, Truncated } from "../parts/marked";
-import { LabelBars, useClassified } from "../parts/explained";
-import { parts } from "../parts/section";
+import { Answer, Explanations, LabelBars, MarkedText, Models, parts, Section, Truncated, useAnswer, useClassified, useSecond } from "../parts";
 
 export const PredictView = parts({
   title: "The probability of each label",
@@ -14,11 +13,21 @@ export const PredictView = parts({
   Body: Predict,
 });
 
-interface Read {
-  windows: number;
-  /** Characters of the text, and of the second one. */
-  characters: number[];
+export function WhyView() {
+  const models = useContext(Models);
+  return (
+    <Section
+      title="Why this prediction?"
+      lead="The contribution of each word to the score of a class, by integrated gradients from a text of [MASK] tokens to yours. The contributions sum to the difference of the two scores."
+      // int8 models and graphs, which have no gradients, show their prediction instead of another model's recorded one
+      needs={models.some(({ abilities }) => abilities.includes("explain")) ? "explain" : "predict"}
+      Body={Why}
+    />
+  );
 }
+
+/** What a model reads: windows of a text, or the first characters of each text. */
+type Read = { windows: number; characters: number[] };
 
 /** The texts with the unread parts in gray; nothing if there are none. */
 function ReadTexts({ texts, read: { windows, characters } }: { texts: string[]; read: Read }) {
@@ -59,6 +68,17 @@ function Predict({ model }: { model: string }) {
           );
         }}
       </Answer>
+    </>
+  );
+}
+
+function Why({ model }: { model: string }) {
+  const { input, fields } = useClassified(model);
+  const [second, choiceOfSecond] = useSecond(model);
+  return (
+    <>
+      {fields}
+      <Explanations key={second} models={second ? [model, second] : [model]} texts={input ?? [""]} apply={([text, pair]) => setValues({ text, pair }, true)}>{choiceOfSecond}</Explanations>
     </>
   );
 }
