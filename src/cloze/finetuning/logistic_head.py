@@ -33,8 +33,9 @@ def fit_logistic_head(model: ModelWithOutputLayer, prepared: PreparedData, progr
     lengths = [feature.num_tokens for feature in features]
     vectors_ND = torch.empty(len(features), encoder.config.hidden_size, dtype=torch.float64)
     with torch.inference_mode(), progress.bar("embedding", total=len(features), unit="sequences") as bar:
-        for indices in batch_by_length(lengths, prepared.config.micro_batch_tokens):
-            batch = to_device(answer.batch([features[i] for i in indices]), prepared.context.device)
+        device = prepared.context.device
+        for indices in batch_by_length(lengths, prepared.config.micro_batch_on(device)):
+            batch = to_device(answer.batch([features[i] for i in indices]), device)
             vectors_ND[indices] = encoder(batch).pooled_output.to("cpu", torch.float64)
             bar.advance(len(indices))
     weight_CD, bias_C = fit_logistic_regression(answer, vectors_ND, answer.batch(features))
