@@ -2,7 +2,7 @@
 # The server, on CPUs and without root: with PyTorch, or for exported graphs alone (--target graphs). See
 # docs/guides/serving.md.
 
-FROM python:3.12-slim AS wheel
+FROM python:3.13-slim AS wheel
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE LICENSE.weights ./
 COPY .ci/page_metadata.py .ci/
@@ -15,7 +15,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel . \
         kept = (name for name in needed if re.split("[<>=]", name)[0] not in ("torch", "onnx", "onnxscript")); \
         print(*sorted(kept), sep="\n")' > /wheel/requirements.txt
 
-FROM python:3.12-slim AS base
+FROM python:3.13-slim AS base
 RUN useradd --uid 1000 --create-home cloze
 WORKDIR /home/cloze
 EXPOSE 8080
