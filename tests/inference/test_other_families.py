@@ -206,8 +206,10 @@ def test_answers_and_tags_of_a_pair_have_the_template_of_the_tokenizer(
                 (start + TEXTS[0][start:end].startswith(" "), end)
                 for start, end in (spans[i] for i in of_text)
             ]
-            assert list(scores.offsets) == without_space
-            assert scores.start_logits == pytest.approx(expected.start_logits[0, of_text].tolist(), abs=1e-5)
+            assert scores["offsets"] == without_space
+            assert scores["start_logits"] == pytest.approx(
+                expected.start_logits[0, of_text].tolist(), abs=1e-5
+            )
         else:
             tagger = Predictor.load(tmp_path / name, device="cpu")
             assert tagger.task.name == "tagging"

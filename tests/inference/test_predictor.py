@@ -342,16 +342,16 @@ def test_models_for_other_tasks_are_refused(
 def test_scores_are_those_of_the_answers(text: str, answerer: QuestionAnswerer) -> None:
     features = answerer.features(*span_questions([("a c", text)]))
     found = join_scores(answerer.tokenizer, features, answerer.outputs(features))
-    for piece, (start, end) in zip(found.tokens, found.offsets, strict=True):
+    for piece, (start, end) in zip(found["tokens"], found["offsets"], strict=True):
         assert piece in ("[UNK]", text[start:end])
-    assert len(found.tokens) == len(found.start_logits) == len(found.end_logits)
+    assert len(found["tokens"]) == len(found["start_logits"]) == len(found["end_logits"])
     (prediction,) = answerer(["a c"], [text])
     for answer in prediction.candidates:
         if answer.text:
-            first = [start for start, _ in found.offsets].index(answer.start)
-            last = [end for _, end in found.offsets].index(answer.end)
-            assert found.start_logits[first] == pytest.approx(answer.start_logit, abs=1e-4)
+            first = [start for start, _ in found["offsets"]].index(answer.start)
+            last = [end for _, end in found["offsets"]].index(answer.end)
+            assert found["start_logits"][first] == pytest.approx(answer.start_logit, abs=1e-4)
             if text == "a b c d":  # of several windows an end is scored in that of its start
-                assert found.end_logits[last] == pytest.approx(answer.end_logit, abs=1e-4)
+                assert found["end_logits"][last] == pytest.approx(answer.end_logit, abs=1e-4)
         else:
-            assert found.null_score == pytest.approx(answer.score, abs=1e-4)
+            assert found["null_score"] == pytest.approx(answer.score, abs=1e-4)

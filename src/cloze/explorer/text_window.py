@@ -6,7 +6,7 @@ Shapes: P tokens of a text, L tokens of a sequence.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,8 +39,14 @@ class TextWindow:
 
     def written_tokens(self, tokenizer: Tokenizer) -> list[str]:
         """Return the tokens of both, in place of unknown ones the characters of their text."""
-        texts = [(self.pair or "") if sequence else self.text for sequence in self.encoding.sequence_ids]
-        return written_tokens(tokenizer, self.encoding.tokens, self.encoding.offsets, texts)
+        encoding = self.encoding
+        columns = encoding.input_ids, encoding.tokens, encoding.offsets, encoding.sequence_ids
+        return [
+            ((self.pair or "") if sequence else self.text)[start:end]
+            if token_id == tokenizer.unknown_id and start < end
+            else token
+            for token_id, token, (start, end), sequence in zip(*columns, strict=True)
+        ]
 
 
 def max_window_tokens(encoder: "Encoder", *, max_weights: int = MAX_WEIGHTS) -> int:
@@ -85,39 +91,14 @@ def text_window(
     return TextWindow(shown, pair, tokenizer.encode(shown, pair), start, end - start, total)
 
 
-def written_tokens(
-    tokenizer: Tokenizer, tokens: Sequence[str], offsets: Sequence[tuple[int, int]], texts: Sequence[str]
-) -> list[str]:
-    """Return tokens, in place of unknown ones the characters of their text.
-
-    Args:
-        offsets: characters of each token in its text.
-        texts: the text of each token.
-    """
-    unknown = None if tokenizer.unknown_id is None else tokenizer.tokens[tokenizer.unknown_id]
-    return [
-        text[start:end] if token == unknown and start < end else token
-        for token, (start, end), text in zip(tokens, offsets, texts, strict=True)
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class SpanScores:
-    """Two logits for every token of a text; the lists have P items each."""
-
-    tokens: tuple[str, ...]
-    offsets: tuple[tuple[int, int], ...]
-    """The characters of each token."""
-    start_logits: tuple[float, ...]
-    end_logits: tuple[float, ...]
-    null_score: float
-    """The score of "no answer": the sum of both logits of [CLS], in the window where that is lowest."""
-
-
 def join_scores(
     tokenizer: Tokenizer, features: Sequence[SpanFeature], outputs: Sequence[Array]
-) -> SpanScores:
-    """Return the scores of every token of a text, each from the window with the most context around it.
+) -> dict[str, Any]:
+    """Return the logits of every token of a text, each from the window with the most context around it.
+
+    Returns:
+        `tokens`, in place of unknown ones their characters; `offsets`, the characters of each; `start_logits` and
+        `end_logits`; and `null_score`, the score of "no answer": the lowest sum of both logits of [CLS].
 
     Source: Devlin et al. 2019, 4.2: S·T_i and E·T_i.
     """
@@ -130,10 +111,13 @@ def join_scores(
         window_L2 = output_L2[feature.first_token : -1]
         is_best_L = best_window_P[feature.window] == number
         logits_P2[feature.window][is_best_L] = window_L2[is_best_L]
-    return SpanScores(
-        tuple(tokenizer.tokens[i] for i in ids_P),
-        tuple((excerpt.start, excerpt.end) for excerpt in excerpts),
-        tuple(logits_P2[:, 0].tolist()),
-        tuple(logits_P2[:, 1].tolist()),
-        min(float(output_L2[0].sum()) for output_L2 in outputs),
-    )
+    return {
+        "tokens": [
+            excerpt.text if token_id == tokenizer.unknown_id and excerpt.text else tokenizer.tokens[token_id]
+            for token_id, excerpt in zip(ids_P, excerpts, strict=True)
+        ],
+        "offsets": [(excerpt.start, excerpt.end) for excerpt in excerpts],
+        "start_logits": logits_P2[:, 0].tolist(),
+        "end_logits": logits_P2[:, 1].tolist(),
+        "null_score": min(float(output_L2[0].sum()) for output_L2 in outputs),
+    }

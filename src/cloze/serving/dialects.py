@@ -264,7 +264,7 @@ def _filled_mask(tokenizer: Tokenizer, text: str, masks: Masks) -> list[Any]:
         texts = {"token_str": tokenizer.decode([token_id]), "sequence": tokenizer.decode(filled)}
         return {"score": score, "token": token_id, **texts}
 
-    rows = [[written(place, *found) for found in mask] for place, mask in zip(places, masks, strict=True)]
+    rows = [[written(place, *scored) for scored in mask] for place, mask in zip(places, masks, strict=True)]
     return rows[0] if len(rows) == 1 else rows
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from cloze.explorer.text_window import join_scores, max_window_tokens, text_window, written_tokens
+from cloze.explorer.text_window import join_scores, max_window_tokens, text_window
 from cloze.inference.text_predictors import span_questions
 from cloze.serving.limits import MAX_WORD_CHARACTERS
 from cloze.serving.native import run_predictor
@@ -90,16 +90,10 @@ class WordRequest(ModelRequest):
 
 async def span(served: ServedModel, request: SpanRequest, queue: Queue) -> dict[str, Any]:
     """Return the start and end logits of every token."""
-    (scores,) = await run_predictor(
-        served,
-        queue,
-        span_questions([(request.question, request.context)]),
-        decode=lambda _, *windows: join_scores(served.tokenizer, *windows),
-    )
-    names = ("offsets", "start_logits", "end_logits", "null_score")
-    texts = [request.context] * len(scores.tokens)
-    written = written_tokens(served.tokenizer, scores.tokens, scores.offsets, texts)
-    return {"tokens": written, **{name: getattr(scores, name) for name in names}}
+    questions = span_questions([(request.question, request.context)])
+    join = partial(join_scores, served.tokenizer)
+    (scores,) = await run_predictor(served, queue, questions, decode=lambda _, *windows: join(*windows))
+    return dict(scores)
 
 
 def read(served: ServedModel, request: TextRequest) -> dict[str, Any]:

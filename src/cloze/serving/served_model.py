@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -144,7 +143,7 @@ class ServedModel:
     @cached_property
     def abilities(self) -> tuple[str, ...]:
         """The keys of `ABILITIES` that the model has."""
-        return tuple(name for name, ability in ABILITIES.items() if ability.is_met_by(self))
+        return tuple(name for name, (is_met_by, _) in ABILITIES.items() if is_met_by(self))
 
     @property
     def engine(self) -> Engine:
@@ -220,15 +219,6 @@ class ServedModel:
         return InputError(what, where="inputs", remedy="Give a shorter text, or truncate: true")
 
 
-@dataclass(frozen=True, slots=True)
-class Ability:
-    """Something that a route requires of a model."""
-
-    is_met_by: Callable[[ServedModel], object]
-    remedy: str
-    """Which model to serve to get it."""
-
-
 def _is_finetuned_for(*kinds: type) -> Callable[[ServedModel], bool]:
     return lambda served: served.task is not None and isinstance(served.task.answer, kinds)
 
@@ -256,21 +246,23 @@ def _is_explainable(served: ServedModel) -> bool:
 
 _CLASSIFIER = "Serve a classifier or a regression of texts: cloze finetune classification"
 _NO_GRADIENTS = "(neither int8 nor an exported graph: they have no gradients)"
-_ABILITIES: tuple[tuple[str, Callable[[ServedModel], object], str], ...] = (
-    ("encode", _has_layers, "Serve any encoder that is not an exported graph"),
-    ("embed", _makes_vectors, "Serve any encoder, or its exported graph"),
-    ("tokenize", lambda served: True, "Serve any model"),
-    ("fill", attrgetter("fill_mask"), "Serve a pre-trained model, with its masked-word head"),
-    ("next-sentence", attrgetter("next_sentence"), "Serve a pre-trained model, with its next-sentence head"),
-    ("predict", _is_finetuned_for(OneLabel, LabelSet, Number, Relevance), _CLASSIFIER),
-    ("rerank", _ranks_pairs, "Serve a ranker: cloze finetune ranking"),
-    ("tag", _is_finetuned_for(Tags), "Serve a tagger: cloze finetune tagging"),
-    ("answer", _is_finetuned_for(Span), "Serve a model that answers questions: cloze finetune squad_v2"),
-    ("choose", _is_finetuned_for(Choice), "Serve a multiple-choice model: cloze finetune multiple-choice"),
-    ("explain", _is_explainable, f"{_CLASSIFIER} {_NO_GRADIENTS}"),
-)
-ABILITIES = MappingProxyType({name: Ability(is_met_by, remedy) for name, is_met_by, remedy in _ABILITIES})
-"""Abilities by their names in /info; `encode` is access to the encoder's internals."""
+ABILITIES: Mapping[str, tuple[Callable[[ServedModel], object], str]] = {
+    "encode": (_has_layers, "Serve any encoder that is not an exported graph"),
+    "embed": (_makes_vectors, "Serve any encoder, or its exported graph"),
+    "tokenize": (lambda served: True, "Serve any model"),
+    "fill": (attrgetter("fill_mask"), "Serve a pre-trained model, with its masked-word head"),
+    "next-sentence": (attrgetter("next_sentence"), "Serve a pre-trained model, with its next-sentence head"),
+    "predict": (_is_finetuned_for(OneLabel, LabelSet, Number, Relevance), _CLASSIFIER),
+    "rerank": (_ranks_pairs, "Serve a ranker: cloze finetune ranking"),
+    "tag": (_is_finetuned_for(Tags), "Serve a tagger: cloze finetune tagging"),
+    "answer": (_is_finetuned_for(Span), "Serve a model that answers questions: cloze finetune squad_v2"),
+    "choose": (_is_finetuned_for(Choice), "Serve a multiple-choice model: cloze finetune multiple-choice"),
+    "explain": (_is_explainable, f"{_CLASSIFIER} {_NO_GRADIENTS}"),
+}
+"""What routes require of a model, by the names in /info: whether a model has it, and which model to serve to get it.
+
+`encode` is access to the encoder's internals.
+"""
 
 
 class UnknownModelError(InputError):
@@ -310,7 +302,7 @@ def find_model(
     if name in able or (name is None and able):
         return able[name or next(iter(able))]
     what = f"no served model answers {route}" if name is None else f"{name!r} does not answer {route}"
-    remedy = f"Use {', '.join(able)}" if able else ABILITIES[ability].remedy
+    remedy = f"Use {', '.join(able)}" if able else ABILITIES[ability][1]
     raise InputError(what, where="model", remedy=remedy)
 
 

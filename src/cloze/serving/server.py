@@ -29,7 +29,6 @@ from cloze.serving.connections import OncePerMessage, limited_protocol
 from cloze.serving.limits import Limits
 from cloze.serving.queue import Queue
 
-_KEY_CHARACTERS = 16, 8192
 _KEY_FILE_CHARACTERS = 1_000_000
 _MAX_PORT = 65_535
 _EVALUATION_ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv")
@@ -180,14 +179,14 @@ class KeyFile:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._state, self._keys = self._stat(), _read_keys(file)
+        self._state, self._keys = self._stat(), self._read()
 
     def __call__(self) -> frozenset[str]:
         """Return the keys; an invalid file changes nothing."""
         if (state := self._stat()) != self._state:
             self._state = state
             try:
-                self._keys = _read_keys(self._file)
+                self._keys = self._read()
             except InputError as error:
                 logging.getLogger(__name__).warning("the keys stay as they were: %s", error)
         return self._keys
@@ -198,21 +197,17 @@ class KeyFile:
             return status.st_mtime_ns, status.st_ino, status.st_size
         return ()
 
-
-def _read_keys(file: Path) -> frozenset[str]:
-    shortest, longest = _KEY_CHARACTERS
-    try:
-        with file.open(encoding="latin-1") as stream:
-            keys = [line.strip() for line in stream.read(_KEY_FILE_CHARACTERS).rstrip().splitlines()] or [""]
-    except OSError as error:
-        raise InputError(error.strerror or str(error), where=file) from error
-    for number, key in enumerate(keys, 1):
-        if not re.fullmatch(f"[!-~]{{{shortest},{longest}}}", key):
-            what = (
-                f"line {number} has not {shortest} to {longest:,} printable ASCII characters without a space"
-            )
-            raise InputError(what, where=file, remedy="Make a key with: openssl rand -hex 32")
-    return frozenset(keys)
+    def _read(self) -> frozenset[str]:
+        try:
+            with self._file.open(encoding="latin-1") as stream:
+                keys = list(map(str.strip, stream.read(_KEY_FILE_CHARACTERS).rstrip().splitlines())) or [""]
+        except OSError as error:
+            raise InputError(error.strerror or str(error), where=self._file) from error
+        for number, key in enumerate(keys, 1):
+            if not re.fullmatch("[!-~]{16,8192}", key):
+                what = f"line {number} has not 16 to 8,192 printable ASCII characters without a space"
+                raise InputError(what, where=self._file, remedy="Make a key with: openssl rand -hex 32")
+        return frozenset(keys)
 
 
 def check_evaluation(file: Path) -> Path:
