@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,10 +139,11 @@ def test_clients_of_libraries(
 def test_coheres_embed(url: str, vectors: Any) -> None:
     cohere = pytest.importorskip("cohere")
     with cohere.ClientV2("key", base_url=url) as client:
-        found = client.embed(model="bert", texts=TEXTS, input_type="search_query", embedding_types=["float"])
+        embed = partial(client.embed, model="bert", input_type="search_query", embedding_types=["float"])
+        found = embed(texts=TEXTS)
         close(found.embeddings.float_, vectors)
         assert found.meta.billed_units.input_tokens == 18  # 4, 8 and 6 with [CLS] and [SEP]
-        assert len(client.embed(model="bert", texts=["a"], output_dimension=4).embeddings.float_[0]) == 4
+        assert len(embed(texts=["a"], output_dimension=4).embeddings.float_[0]) == 4
 
 
 @pytest.mark.parametrize(
