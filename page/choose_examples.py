@@ -94,7 +94,7 @@ def followers(rows: list[tuple[str, str]], articles: Path) -> Iterator[tuple[str
 
 
 def choose_fill(sentences: list[Sentence], share: float) -> Iterator[dict[str, Any]]:
-    """Yield four examples of the view Fill, each of another kind."""
+    """Choose four examples of the view Fill, each of another kind."""
     common = {word for word, _ in Counter(s.answer for s in sentences).most_common(NUM_COMMON)}
     right = [s for s in sentences if s.both.token == s.answer]
     rare = [s for s in right if s.answer not in common and len(s.answer) > 3]
@@ -118,18 +118,11 @@ def choose_fill(sentences: list[Sentence], share: float) -> Iterator[dict[str, A
         ),
     }
     caveat = f"The model names {share:.0%} of the words of 1,000 such sentences; this is one of them."
-    used: set[str] = set()
-    for name, (candidates, caption) in kinds.items():
-        unused = [s for s in candidates if s.text not in used]
-        if not unused:  # the model is right about no such sentence
-            continue
-        chosen = max(unused, key=lambda s: s.both.probability)
-        used.add(chosen.text)
-        yield describe(name, chosen, f"{caption.format(left=chosen.left.token)} {caveat}")
+    return choose(kinds, caveat)
 
 
 def choose_layers(sentences: list[Sentence]) -> Iterator[dict[str, Any]]:
-    """Yield three examples of the view Layers."""
+    """Choose three examples of the view Map."""
     right = [s for s in sentences if s.both.token == s.answer and len(s.answer) > 3]
     last = len(right[0].layers) - 1
     kinds = {
@@ -147,6 +140,11 @@ def choose_layers(sentences: list[Sentence]) -> Iterator[dict[str, Any]]:
         ),
     }
     caveat = "The MLM head was trained on the last layer only; its earlier readings are hints."
+    return choose(kinds, caveat)
+
+
+def choose(kinds: dict[str, tuple[list[Sentence], str]], caveat: str) -> Iterator[dict[str, Any]]:
+    """Yield an example of each kind as the page reads it: the sentence whose word the model is surest of."""
     used: set[str] = set()
     for name, (candidates, caption) in kinds.items():
         unused = [s for s in candidates if s.text not in used]
@@ -154,12 +152,8 @@ def choose_layers(sentences: list[Sentence]) -> Iterator[dict[str, Any]]:
             continue
         chosen = max(unused, key=lambda s: s.both.probability)
         used.add(chosen.text)
-        yield describe(name, chosen, f"{caption} {caveat}")
-
-
-def describe(name: str, sentence: Sentence, caption: str) -> dict[str, Any]:
-    """Return an example as the page reads it."""
-    return {"name": name, "text": sentence.text, "answer": sentence.answer, "caption": caption}
+        caption = f"{caption.format(left=chosen.left.token)} {caveat}"
+        yield {"name": name, "text": chosen.text, "answer": chosen.answer, "caption": caption}
 
 
 def choose_pairs(pairs: list[tuple[str, str, int]]) -> Iterator[dict[str, Any]]:

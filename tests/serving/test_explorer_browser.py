@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -111,6 +111,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return make_models(tmp_path_factory.mktemp("models"))
 
 
+Evaluated = tuple[Path, EvaluationResult]
 LABELED = [
     (f"{start} {end}, she said.", label)
     for start in ("The film is", "A story that is", "It is not", "Warm and", "The man was")
@@ -124,16 +125,14 @@ LABELED = [
 
 
 @pytest.fixture(scope="module")
-def evaluation(
-    paths: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, EvaluationResult]:
+def evaluation(paths: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
     """The file of an evaluation of the classifier, and its result."""
     path = tmp_path_factory.mktemp("evaluation") / "answers.jsonl"
     return path, cloze.evaluate(model=paths["classifier"], data=LABELED, output=path)
 
 
 @pytest.fixture(scope="module")
-def address(paths: dict[str, Path], evaluation: tuple[Path, EvaluationResult]) -> Iterator[str]:
+def address(paths: dict[str, Path], evaluation: Evaluated) -> Iterator[str]:
     with listening(client_of(paths, evaluation=evaluation[0]).app) as address:
         yield address
 
@@ -167,6 +166,10 @@ class Visit:
         expect(self.page.locator("[aria-busy]")).to_have_count(0)
         return self.page
 
+    def ask(self, path: str, **body: Any) -> Any:
+        """Return the server's answer to a request."""
+        return self.page.request.post(f"{self.address}/{path}", data=body).json()
+
 
 @contextmanager
 def visit(browser: Any, address: str, **screen: Any) -> Iterator[Visit]:
@@ -180,17 +183,29 @@ def visit(browser: Any, address: str, **screen: Any) -> Iterator[Visit]:
         if not request.url.removeprefix("blob:").startswith(address):
             say(f"asked {request.url}")
 
-    visited.page.on("request", check_host)
-
     def check_log(told: Any) -> None:
         if told.type in ("error", "warning"):
             say(f"{told.text} {told.location['url']}")
 
-    visited.page.on("console", check_log)
-    visited.page.on("pageerror", lambda error: say(str(error)))
+    handlers = {"request": check_host, "console": check_log, "pageerror": lambda error: say(str(error))}
+    for event, handler in handlers.items():
+        visited.page.on(event, handler)
     yield visited
     assert visited.complaints == []
     context.close()
+
+
+@contextmanager
+def visit_server(browser: Any, models: Mapping[str, Path], **settings: Any) -> Iterator[Visit]:
+    """Serve models, and open a page."""
+    with listening(client_of(models, **settings).app) as address, visit(browser, address) as visited:
+        yield visited
+
+
+def attributions(marks: Any) -> list[float]:
+    """Return the contributions that marked words have as titles."""
+    titles = marks.evaluate_all("all => all.map(one => one.title)")
+    return [float(title.replace("−", "-")) for title in titles]
 
 
 def tab_of(view: str) -> str:
@@ -234,15 +249,7 @@ def opened(visited: Visit) -> Iterator[Visit]:
 @pytest.mark.parametrize("screen", SCREENS)
 def test_every_view_is_legible(browser: Any, address: str, screen: str) -> None:
     # no request gave the table of errors; Pairs has three parts, an open head its answers and its attention
-    shared = {
-        **dict.fromkeys(SHOWS, 1),
-        **dict.fromkeys(OPENED, 2),
-        "errors": 0,
-        "pairs": 3,
-        "lesson": 0,
-        "rank": 0,
-    }
-    shared["map?open=head&layer=2&head=1"] = 3
+    shared = {"errors": 0, "lesson": 0, "rank": 0, "pairs": 3, "map?open=head&layer=2&head=1": 3}
     with visit(browser, address, **SCREENS[screen]) as visited:
         visited.page.add_init_script(SHIFT)
         for view in SHOWS | OPENED:
@@ -251,7 +258,9 @@ def test_every_view_is_legible(browser: Any, address: str, screen: str) -> None:
             assert page.evaluate("window.shift") < 0.1, view
             expect(page.get_by_role("tab", selected=True)).to_have_text(tab_of(view.partition("?")[0]))
             assert page.evaluate(BEYOND) <= 0, f"{view} is wider than the screen"
-            expect(page.get_by_role("group", name="Copy as")).to_have_count(shared[view])
+            expect(page.get_by_role("group", name="Copy as")).to_have_count(
+                shared.get(view, 1 + (view in OPENED))
+            )
             if view in ("map?open=head&layer=2&head=1", "pairs", "answers"):
                 sizes = page.evaluate(TEXT_SIZES)
                 assert len(sizes) > 5
@@ -277,27 +286,21 @@ def test_every_view_is_legible(browser: Any, address: str, screen: str) -> None:
 def test_a_large_model_and_odd_words_fit_the_page(browser: Any, tmp_path: Path) -> None:
     config = replace(CONFIG, num_hidden_layers=12, num_attention_heads=12)
     write_checkpoint(tmp_path, BertForPreTraining(BertModel(config)), PIECES, max_seq_length=128)
-    signs = [
-        "a" * 160,
+    family, flag, thumb = (
         "\U0001f468\u200d\U0001f469\u200d\U0001f467",
         "\U0001f1e9\U0001f1ea",
         "\U0001f44d\U0001f3fd",
-        "\u05e9\u05dc",
-    ]
-    with (
-        listening(client_of({"deep": tmp_path}).app) as at,
-        visit(browser, at, **SCREENS["light"]) as visited,
-    ):
+    )
+    signs = ["a" * 160, family, flag, thumb, "\u05e9\u05dc"]
+    with visit_server(browser, {"deep": tmp_path}) as visited:
         text = "the man went to the bank of the river and the man went to the [MASK] of the city and the ."
         page = visited.open(f"map?{urlencode({'text': text})}")
         tables = page.locator(".scroll:has(.cells)")
         assert tables.evaluate_all("all => all.map(one => one.scrollWidth - one.clientWidth)") == [0, 0]
         tops = tables.evaluate_all("all => all.map(one => one.getBoundingClientRect().top)")
         assert tops[0] == tops[1]  # a row is a layer in both
-        assert [page.locator(f".{name} button.cell").count() for name in ("tokens", "effects")] == [
-            13 * 24,
-            12 * 12,
-        ]
+        cells = [page.locator(f".{name} button.cell").count() for name in ("tokens", "effects")]
+        assert cells == [13 * 24, 12 * 12]
         for width in (768, 390):
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate(BEYOND) <= 0, width
@@ -374,9 +377,7 @@ def test_numbers_inside_are_those_of_the_server(opened: Visit) -> None:
     page.locator(".piece").nth(3).hover()
     expect(page.locator(".piece").nth(3)).to_have_attribute("aria-pressed", "true")
     asked = {"model": "pretrained", "text": "She was born", "pair": "It is warm"}
-    answer = page.request.post(
-        f"{opened.address}/explore/row", data=asked | {"layer": 1, "head": 2, "token": 3}
-    ).json()
+    answer = opened.ask("explore/row", **asked, layer=1, head=2, token=3)
     best = max(range(9), key=lambda piece: answer["weights"][piece])
     token = page.locator(".piece").nth(best).evaluate("one => one.firstChild.textContent")
     shown = f"born attends to {token} with weight {percent(answer['weights'][best])}."
@@ -408,7 +409,7 @@ def test_numbers_inside_are_those_of_the_server(opened: Visit) -> None:
     expect(page.get_by_role("heading", name="Attention: mean of 4 heads")).to_be_visible()
     page.locator(".piece").nth(3).hover()
     asked["pair"] = None
-    answer = page.request.post(f"{opened.address}/explore/inside", data=asked).json()
+    answer = opened.ask("explore/inside", **asked)
     weights = np.frombuffer(base64.b64decode(answer["weights"]), "<f4").reshape(2, 3, 5, 5)
     chosen = set(heads.locator(".cell[aria-pressed=true]").evaluate_all("all => all.map(one => one.title)"))
     numbers = [tuple(int(digit) - 1 for digit in re.findall(r"\d", name)) for name in chosen]
@@ -437,15 +438,13 @@ def test_the_cells_of_the_map_are_those_of_single_steps_and_of_python(
     page = opened.open("map")
     page.get_by_label("Text; [MASK] hides a word").fill(text)
     expect(page.locator(".tokens tfoot th")).to_have_text(
-        re.split(" ", f"[CLS] {text.lower()} [SEP]".replace("mask", "MASK"))
+        ["[CLS]", "she", "[MASK]", "born", "in", "london", "[SEP]"]
     )
     expect(page.locator("[aria-busy]")).to_have_count(0)
 
     def names(table: str) -> dict[str, str]:
-        cells = page.locator(f".{table} .cell").evaluate_all(
-            "all => all.map(one => [one.dataset.cell, one.title])"
-        )
-        return dict(cells)
+        pairs = "all => all.map(one => [one.dataset.cell, one.title])"
+        return dict(page.locator(f".{table} .cell").evaluate_all(pairs))
 
     fill = cloze.FillMask.load(paths["pretrained"])
     tokens = names("tokens")
@@ -453,7 +452,7 @@ def test_the_cells_of_the_map_are_those_of_single_steps_and_of_python(
     assert tokens["2.2"].endswith(f"after layer 2: {first.token} {percent(first.probability)}")
     asked = {"model": "pretrained", "text": text}
     for token in range(7):
-        trace = page.request.post(f"{opened.address}/explore/layers", data=asked | {"token": token}).json()
+        trace = opened.ask("explore/layers", **asked, token=token)
         for row, (best, *_) in enumerate(trace["masked_lm"]["candidates"]):
             assert tokens[f"{row}.{token}"].endswith(f": {best['token']} {percent(best['probability'])}")
     effects = names("effects")
@@ -466,10 +465,8 @@ def test_the_cells_of_the_map_are_those_of_single_steps_and_of_python(
         best = fill.tokenizer.tokens[without.argmax()]
         other = "" if best == first.token else f", first is “{best}”"
         assert effects[f"{layer}.{head}"] == f"layer {layer + 1}, head {head + 1}: without it {shown}{other}"
-        alone = page.request.post(
-            f"{opened.address}/explore/ablation", data=asked | {"heads": [[layer, head]]}
-        )
-        assert percent(alone.json()["without"][0]["first"][0]) in shown
+        alone = opened.ask("explore/ablation", **asked, heads=[[layer, head]])
+        assert percent(alone["without"][0]["first"][0]) in shown
     page.get_by_label("Cells show").select_option("how far the vector turned")
     turned = names("tokens")
     for row, layer in enumerate(trace["layers"], 1):
@@ -525,19 +522,14 @@ def test_answers_without_heads_are_those_of_python(opened: Visit, paths: dict[st
 
     fill, follows = cloze.FillMask.load(paths["pretrained"]), cloze.NextSentence.load(paths["pretrained"])
 
-    def rows(table: int) -> list[list[str]]:
-        shown = card.locator("table.bars").nth(table).locator("tr")
-        return [
-            [row.locator("th").text_content(), row.locator("td").last.text_content()] for row in shown.all()
-        ]
+    def rows(table: int) -> list[str]:
+        return list(card.locator("table.bars").nth(table).locator("tr").all_text_contents())
 
-    def expected() -> tuple[list[list[str]], list[list[str]]]:
+    def expected() -> tuple[list[str], list[str]]:
         (candidates,) = fill("She [MASK] born")
         share = follows("She was born", "It is warm").probability
-        return [[found.token, percent(found.probability)] for found in candidates], [
-            ["B follows A", percent(share)],
-            ["B does not", percent(1 - share)],
-        ]
+        pair = [f"B follows A{percent(share)}", f"B does not{percent(1 - share)}"]
+        return [f"{found.token}{percent(found.probability)}" for found in candidates], pair
 
     words, pair = expected()
     for model in (fill, follows):  # the dense layer after the heads multiplies these by 0
@@ -550,7 +542,9 @@ def test_answers_without_heads_are_those_of_python(opened: Visit, paths: dict[st
     expect(card.locator("table.bars")).to_have_count(4)
     expect_equal(lambda: [rows(2), rows(3)], [pair, pair_without])
     page.get_by_label("Heads show").select_option("B follows A")
-    expect(page.locator(".shades").last).to_contain_text(f"points of B follows A, {pair[0][1]},")
+    expect(page.locator(".shades").last).to_contain_text(
+        f"points of B follows A, {pair[0].removeprefix('B follows A')},"
+    )
     card.get_by_role("button", name="All heads on").click()
     expect(card.locator("table.bars")).to_have_count(2)
     heads.get_by_role("button", name="Switch head 3 of all layers off or on").click()
@@ -559,9 +553,8 @@ def test_answers_without_heads_are_those_of_python(opened: Visit, paths: dict[st
     page.get_by_label("Model for: The model as a map").select_option("classifier")
     expect(page.locator(".map")).to_contain_text("The model classifies single texts. Remove the second text")
     page.get_by_label("Second text").fill("")
-    expect(card.get_by_role("table", name="Labels, without heads").locator("th")).to_have_text(
-        ["blame", "praise"]
-    )
+    labels = card.get_by_role("table", name="Labels, without heads").locator("th")
+    expect(labels).to_have_text(["blame", "praise"])
     page.get_by_label("Model for: The model as a map").select_option("tagger")
     expect(card).to_have_count(0)
 
@@ -604,8 +597,7 @@ def test_a_token_is_followed_from_the_tables_to_the_prediction(opened: Visit) ->
     expect(page.locator(".tokens tfoot th")).to_have_count(7)
     page.locator(cell("0.3")).click()
     expect(page.get_by_role("heading", name="What happens to born")).to_be_visible()
-    asked = {"model": "pretrained", "text": "She was born in London", "token": 3}
-    answer = page.request.post(f"{opened.address}/explore/layers", data=asked).json()
+    answer = opened.ask("explore/layers", model="pretrained", text="She was born in London", token=3)
     boxes, numbers = page.locator(".flow .step"), page.locator(".walk-numbers")
     expect(boxes).to_have_count(5 + 2 * 13 + 5)
 
@@ -639,9 +631,8 @@ def test_a_token_is_followed_from_the_tables_to_the_prediction(opened: Visit) ->
     expect(page.locator(".walk-numbers h4").first).to_have_text("Layer 2: Query")
     expect(page).to_have_url(re.compile("box=2.query"))
     read = numbers.get_by_role("table", name="What the MLM head reads here").locator("tr")
-    expect(read).to_have_text(
-        [f"{one['token']}{percent(one['probability'])}" for one in answer["masked_lm"]["candidates"][2]]
-    )
+    candidates = answer["masked_lm"]["candidates"][2]
+    expect(read).to_have_text([f"{one['token']}{percent(one['probability'])}" for one in candidates])
     page.wait_for_timeout(800)  # the page's own scrolling is not a reader's
     page.locator(".flow").evaluate("flow => flow.scrollTo(0, flow.scrollHeight)")
     expect(here).to_contain_text("Next sentence")
@@ -752,10 +743,8 @@ def test_numbers_of_the_bundled_model_are_those_of_python(browser: Any, mini: st
         page.locator("table.heads").get_by_role("button", name="layer 4, head 2").click()
         page.locator(".piece").nth(5).click()
         expect(page.locator(".piece").nth(5)).to_have_attribute("aria-pressed", "true")
-        shown = page.locator(".piece small").all_text_contents()
-        np.testing.assert_allclose(
-            list(map(share_of, shown)), attention.layers[3].weights[1, 5], atol=0.00051
-        )  # float32 in two orders
+        shown = [share_of(text) for text in page.locator(".piece small").all_text_contents()]
+        np.testing.assert_allclose(shown, attention.layers[3].weights[1, 5], atol=0.00051)  # two orders
 
 
 def test_pairs_answer_to_what_is_typed(opened: Visit) -> None:
@@ -787,16 +776,13 @@ def test_pairs_answer_to_what_is_typed(opened: Visit) -> None:
     sentences = page.get_by_label("Sentences, one a line").nth(1)
     sentences.fill("the man\nthe man\nwarm milk")
     expect(page.locator(".remark")).to_have_text("Closest: 1 and 2, with a cosine of 1.00.")
-    box, note = (
-        page.get_by_label("Sentences, one a line").nth(1),
-        page.locator(".part").nth(2).locator(".card .note"),
-    )
+    note = page.locator(".part").nth(2).locator(".card .note")
     long = "the man went to the bank " * 50
-    box.fill(f"{long}\nthe man\nwarm milk")
+    sentences.fill(f"{long}\nthe man\nwarm milk")
     expect(note).to_have_text("Sentence 1 is longer than the model reads: the end does not count.")
-    box.fill(f"the man\n{long}\nwarm milk\n{long} today\n{long}")
+    sentences.fill(f"the man\n{long}\nwarm milk\n{long} today\n{long}")
     expect(note).to_have_text("Sentences 2, 4 and 5 are longer than the model reads: the end does not count.")
-    box.fill("the man\nwarm milk")
+    sentences.fill("the man\nwarm milk")
     expect(page.locator(".part").nth(2).locator(".heat td[style]")).to_have_count(4)
     expect(note).to_have_count(0)
 
@@ -907,9 +893,8 @@ def test_every_view_refuses_the_same_length(opened: Visit) -> None:
     page.get_by_label("Text", exact=True).fill(text)
     for view in ("predict", "why", "entities", "answers", "map"):
         page.get_by_role("tab", name=view.capitalize()).click()
-        expect(page.get_by_role("alert").first).to_have_text(
-            "The text has 10,005 characters, at most 10,000 are read. Give a shorter one."
-        )
+        refusal = "The text has 10,005 characters, at most 10,000 are read. Give a shorter one."
+        expect(page.get_by_role("alert").first).to_have_text(refusal)
 
 
 def test_a_long_text_is_read_in_windows(opened: Visit) -> None:
@@ -1016,10 +1001,10 @@ def test_a_recorded_example_stays_whatever_the_sentence(opened: Visit) -> None:
 
 
 def test_the_page_asks_for_the_key_of_the_server(browser: Any, paths: dict[str, Path]) -> None:
-    app = client_of({"pretrained": paths["pretrained"]}, api_keys=lambda: {"sesame"}).app
-    with listening(app) as at, visit(browser, at) as visited:
+    models = {"pretrained": paths["pretrained"]}
+    with visit_server(browser, models, api_keys=lambda: {"sesame"}) as visited:
         page = visited.page
-        page.goto(at)
+        page.goto(visited.address)
         page.get_by_label("Key of the server").last.fill("wrong")
         page.keyboard.press("Enter")
         page.get_by_label("This key is not right").fill("sesame")
@@ -1087,8 +1072,7 @@ def test_the_color_of_a_type_does_not_depend_on_the_text(opened: Visit) -> None:
 def test_another_model_does_not_show_the_answer_of_the_one_before(
     browser: Any, paths: dict[str, Path]
 ) -> None:
-    app = client_of({"one": paths["classifier"], "two": paths["classifier"]}).app
-    with listening(app) as at, visit(browser, at) as visited:
+    with visit_server(browser, dict.fromkeys(("one", "two"), paths["classifier"])) as visited:
         page = visited.open("why")
         waiting: list[Any] = []
         page.route("**/explain", lambda route: waiting.append(route))
@@ -1110,14 +1094,11 @@ def shown_rows(page: Any, count: int) -> list[list[str]]:
     return [row.locator("> td").all_text_contents() for row in rows.all()]
 
 
-def test_the_matrix_and_the_answers_are_those_of_the_evaluation(
-    opened: Visit, evaluation: tuple[Path, EvaluationResult]
-) -> None:
+def test_the_matrix_and_the_answers_are_those_of_the_evaluation(opened: Visit, evaluation: Evaluated) -> None:
     result = evaluation[1]
     page = opened.open("errors")
-    expect(page.locator(".answers-overview")).to_contain_text(
-        f"answers.jsonl: 20 answers, {round(20 * result['accuracy'])} right ({percent(result['accuracy'])})."
-    )
+    right = f"{round(20 * result['accuracy'])} right ({percent(result['accuracy'])})"
+    expect(page.locator(".answers-overview")).to_contain_text(f"answers.jsonl: 20 answers, {right}.")
     wrong = [
         [str(row["row"]), row["text"], row["gold"], row["prediction"], percent(row["confidence"])]
         for row in result.wrong_answers
@@ -1154,7 +1135,7 @@ def test_answers_are_sorted_by_every_column(opened: Visit) -> None:
 
 
 def test_the_reason_of_an_answer_changes_with_its_text_and_class(
-    opened: Visit, paths: dict[str, Path], evaluation: tuple[Path, EvaluationResult]
+    opened: Visit, paths: dict[str, Path], evaluation: Evaluated
 ) -> None:
     predictor = Predictor.load(paths["classifier"], device="cpu")
     first = evaluation[1].wrong_answers[0]
@@ -1165,13 +1146,11 @@ def test_the_reason_of_an_answer_changes_with_its_text_and_class(
         example = LabeledText(text)
         ((answer,), _) = predictor.predict([example])
         found = explain(predictor, example, answer, label=label)
-        expect(page.locator(".answer")).to_have_text(
-            f"It says “{answer.label}”, {percent(answer.probability)}"
-        )
+        said = f"It says “{answer.label}”, {percent(answer.probability)}"
+        expect(page.locator(".answer")).to_have_text(said)
         expect(page.get_by_role("heading", name=f"Words for and against “{found.explained}”")).to_be_visible()
         expect(page.locator(".reason .running")).to_have_text(text)
-        shown = page.locator(".reason mark").evaluate_all("all => all.map(one => one.title)")
-        numbers = [float(title.replace("−", "-")) for title in shown]
+        numbers = attributions(page.locator(".reason mark"))
         np.testing.assert_allclose(numbers, [word.attribution for word in found.words], atol=1e-4)
         shares = page.get_by_role("table", name="Classes").locator("tr").all_text_contents()
         ranked = sorted(answer.probabilities.items(), key=lambda item: -item[1])
@@ -1198,9 +1177,8 @@ def test_suspected_labels_are_shown_with_the_reason(opened: Visit, tmp_path: Pat
     write_rows(rows, str(tmp_path / "out-of-fold.csv"))
     page = opened.open("errors")
     page.get_by_label("Open a file").set_input_files(tmp_path / "out-of-fold.csv")
-    expect(page.get_by_role("button", name="Label probably wrong: 1")).to_have_attribute(
-        "aria-pressed", "true"
-    )
+    suspected = page.get_by_role("button", name="Label probably wrong: 1")
+    expect(suspected).to_have_attribute("aria-pressed", "true")
     assert [row[0] for row in shown_rows(page, 1)] == ["2"]
     page.get_by_role("button", name="text 2").click()
     expect(page.locator(".reason .note").first).to_have_text(reasons[1])
@@ -1211,7 +1189,7 @@ def test_suspected_labels_are_shown_with_the_reason(opened: Visit, tmp_path: Pat
 def test_two_checkpoints_of_a_task_are_compared(
     browser: Any,
     paths: dict[str, Path],
-    evaluation: tuple[Path, EvaluationResult],
+    evaluation: Evaluated,
     tmp_path: Path,
 ) -> None:
     file, result = evaluation
@@ -1225,12 +1203,12 @@ def test_two_checkpoints_of_a_task_are_compared(
     bias = -sign * (sizes[half - 1] + sizes[half]) / 2  # gives half of these rows the other label
     later = make_classifier(tmp_path / "later", BLAME_OR_PRAISE, bias=bias)
     other = cloze.evaluate(model=later, data=LABELED)
-    app = client_of({"earlier": paths["classifier"], "later": later}, evaluation=file).app
+    models = {"earlier": paths["classifier"], "later": later}
     answers = [prediction for _, prediction in result.answers]
     others = [prediction for _, prediction in other.answers]
     differing = {i for i in range(20) if answers[i].label != others[i].label}
     assert len(differing) == half
-    with listening(app) as at, visit(browser, at) as visited:
+    with visit_server(browser, models, evaluation=file) as visited:
         page = visited.open("errors")
         page.get_by_label("Compare with").select_option("later")
         right = f"later: {round(20 * other['accuracy'])} right ({percent(other['accuracy'])})."
@@ -1246,13 +1224,11 @@ def test_two_checkpoints_of_a_task_are_compared(
         page.locator(".answers .text").first.click()
         expect(page.locator(".reason .answer")).to_have_count(2)
         said = others[int(rows[0][0]) - 1]
-        expect(page.locator(".reason .answer").last).to_have_text(
-            f"It says “{said.label}”, {percent(said.probability)}"
-        )
+        answer = f"It says “{said.label}”, {percent(said.probability)}"
+        expect(page.locator(".reason .answer").last).to_have_text(answer)
         page.get_by_role("tab", name="Why").click()
-        page.get_by_label("Compare with").select_option(
-            "earlier" if page.get_by_label("Model for").input_value() == "later" else "later"
-        )
+        first = page.get_by_label("Model for").input_value()
+        page.get_by_label("Compare with").select_option("earlier" if first == "later" else "later")
         expect(page.locator(".answer")).to_have_count(2)
         expect(page.locator(".shades")).to_have_count(2)
         expect_equal(lambda: len(set(legends(page))), 1)  # one scale of colors for both
@@ -1265,7 +1241,7 @@ def test_headlines_agree_with_their_numbers(browser: Any, paths: dict[str, Path]
         "ranker": task_of("ranking"),
     }
     models = {name: make_classifier(tmp_path / name, task) for name, task in tasks.items()}
-    with listening(client_of({**models, **paths}).app) as at, visit(browser, at) as visited:
+    with visit_server(browser, {**models, **paths}) as visited:
         page = visited.open("predict")
         answer = page.locator(".answer").first
         expect(answer).to_have_text("No label is above its threshold")
@@ -1280,7 +1256,7 @@ def test_headlines_agree_with_their_numbers(browser: Any, paths: dict[str, Path]
         expect(page.locator(".remark")).to_contain_text(f"which makes {score}.")
         page = visited.open("fill")
         expect(page.locator(".note").first).to_contain_text("Measured on cloze-mini: ")
-        info = page.request.get(f"{at}/info").json()
+        info = page.request.get(f"{visited.address}/info").json()
         for model in info["models"]:
             model["abilities"] = [ability for ability in model["abilities"] if ability != "explain"]
             model["is_sentence_encoder"] = model["name"] == "tagger"
@@ -1305,8 +1281,7 @@ def test_every_label_of_a_set_is_explained(browser: Any, tmp_path: Path) -> None
     file = tmp_path / "sets.jsonl"
     answers = [answer for _, answer in cloze.evaluate(model=topics, data=data, output=file).answers]
     assert {0, 2} <= {min(2, len(answer.labels)) for answer in answers}
-    app = client_of({"topics": topics, "again": topics}, evaluation=file).app
-    with listening(app) as at, visit(browser, at) as visited:
+    with visit_server(browser, {"topics": topics, "again": topics}, evaluation=file) as visited:
         page = visited.open("errors")
         page.get_by_label("Compare with").select_option("again")
         # while answers arrive it says "answered"
@@ -1322,20 +1297,14 @@ def test_every_label_of_a_set_is_explained(browser: Any, tmp_path: Path) -> None
         ranked = sorted(answers[number].labels, key=lambda name: -shares[number][name])
         said = "; ".join(f"“{name}”, {percent(shares[number][name])}" for name in ranked)
         expect(page.locator(".answer").first).to_have_text(f"It says {said}")
-        expect(page.get_by_role("table", name="Classes").first.locator("tr.strong")).to_have_count(
-            len(ranked)
-        )
+        strong = page.get_by_role("table", name="Classes").first.locator("tr.strong")
+        expect(strong).to_have_count(len(ranked))
         predictor = Predictor.load(topics, device="cpu")
         for label in names:
             page.get_by_label("Explain", exact=True).select_option(label)
             expect(page.get_by_role("heading", name=f"Words for and against “{label}”")).to_have_count(2)
             found = explain(predictor, LabeledText(LABELED[number][0]), answers[number], label=label)
-            shown = (
-                page.locator(".explained")
-                .first.locator("mark")
-                .evaluate_all("all => all.map(one => one.title)")
-            )
-            numbers = [float(title.replace("−", "-")) for title in shown]
+            numbers = attributions(page.locator(".explained").first.locator("mark"))
             np.testing.assert_allclose(numbers, [word.attribution for word in found.words], atol=1e-4)
 
 
@@ -1361,8 +1330,7 @@ def test_errors_are_counted_by_label_length_and_unknown_words(
         "unknown words": [names[min(2, count)] for count in unknown],
         "length": ["2 to 3 words" if n <= 3 else "4 words" if n == 4 else "5 to 13 words" for n in lengths],
     }
-    model = {"classifier": paths["classifier"]}
-    with listening(client_of(model, evaluation=answers).app) as at, visit(browser, at) as visited:
+    with visit_server(browser, {"classifier": paths["classifier"]}, evaluation=answers) as visited:
         page = visited.open("errors")
         for kind, of_rows in keys.items():
             page.get_by_label("Errors by", exact=True).select_option(kind)
@@ -1422,9 +1390,9 @@ def test_passages_and_choices_are_ranked_as_in_python(browser: Any, tmp_path: Pa
     }
     tasks["chooser"] = task_of("multiple-choice")
     models = {name: make_classifier(tmp_path / name, task) for name, task in tasks.items()}
-    with listening(client_of(models).app) as at, visit(browser, at) as visited:
+    with visit_server(browser, models) as visited:
         page = visited.page
-        page.goto(f"{at}/#rank")
+        page.goto(f"{visited.address}/#rank")
         passages = page.get_by_label("Passages, one a line").input_value().splitlines()
         query = page.get_by_label("Query").input_value()
         ranked = cloze.TextRanker.load(models["ranker"])(query, passages)
@@ -1438,9 +1406,8 @@ def test_passages_and_choices_are_ranked_as_in_python(browser: Any, tmp_path: Pa
         choices = page.get_by_label("Choices, one a line").input_value().splitlines()
         shares = cloze.ChoiceAnswerer.load(models["chooser"])(prompt, choices).probabilities
         order = sorted(zip(shares, choices, strict=True), reverse=True)
-        expect(page.get_by_role("table", name="Choices").locator("tr")).to_have_text(
-            [f"{choice}{percent(share)}" for share, choice in order]
-        )
+        rows = page.get_by_role("table", name="Choices").locator("tr")
+        expect(rows).to_have_text([f"{choice}{percent(share)}" for share, choice in order])
         assert serious_violations(page, without=HIDDEN) == []
         page.set_viewport_size({"width": 390, "height": 800})
         assert page.evaluate(BEYOND) <= 0
@@ -1452,13 +1419,13 @@ def test_files_are_opened_and_dropped(browser: Any, paths: dict[str, Path], tmp_
       all.items.add(new File([text], name));
       return all;
     }"""
-    with listening(client_of({"classifier": paths["classifier"]}).app) as at, visit(browser, at) as visited:
+    with visit_server(browser, {"classifier": paths["classifier"]}) as visited:
         page = visited.page
         for ending in ("csv", "tsv", "jsonl"):
             all_answers, wrong, other = (tmp_path / f"{name}.{ending}" for name in ("all", "wrong", "other"))
             result = cloze.evaluate(model=paths["classifier"], data=LABELED, output=all_answers, errors=wrong)
             page.goto("about:blank")
-            page.goto(f"{at}/#errors")
+            page.goto(f"{visited.address}/#errors")
             expect(page.locator(".missing")).to_contain_text("cloze serve -m RUN --evaluation")
             page.get_by_label("Open a file").set_input_files(all_answers)
             expected = [(row["text"], row["prediction"]) for row in result.wrong_answers]
@@ -1559,9 +1526,8 @@ def test_the_numbers_of_a_weight_are_those_of_its_text(opened: Visit) -> None:
     page.locator(".scores button").nth(1).click()
     formula = page.locator(".steps .formula").filter(has_text="e^")
     total = 1 + np.exp(-2.0) + 2 * np.exp(-30.0)
-    expect(formula).to_have_text(
-        f"e^(38.00 − 40.00) ÷ Σ = 0.135 ÷ {total:.3f} = {percent(np.exp(-2.0) / total)}"
-    )
+    share = percent(np.exp(-2.0) / total)
+    expect(formula).to_have_text(f"e^(38.00 − 40.00) ÷ Σ = 0.135 ÷ {total:.3f} = {share}")
     page.locator(".scores button").nth(2).click()
     expect(formula).to_have_text(f"e^(10.00 − 40.00) ÷ Σ = <0.001 ÷ {total:.3f} = <0.1%")
     waiting: list[Any] = []
@@ -1589,10 +1555,7 @@ def both_signs(value: float, plus: str = "") -> str:
 
 
 def test_legends_give_the_numbers_of_the_darkest_and_the_palest_cell(opened: Visit) -> None:
-    def ask(path: str, **body: Any) -> Any:
-        return opened.page.request.post(f"{opened.address}/{path}", data=body).json()
-
-    page = opened.open("pairs")
+    ask, page = opened.ask, opened.open("pairs")
     sentences = page.get_by_label("Sentences, one a line").nth(1).input_value().splitlines()
     vectors = np.array(ask("embed", model="pretrained", inputs=sentences))
     expect_equal(lambda: legends(page)[-1:], [f"{(vectors @ vectors.T).min():.2f} 1.00"])
@@ -1643,12 +1606,9 @@ def test_legends_give_the_numbers_of_the_darkest_and_the_palest_cell(opened: Vis
     page = opened.open("answers")
     question, context = (page.get_by_label(label, exact=True).input_value() for label in ("Question", "Text"))
     scores = ask("explore/span", model="answers", question=question, context=context)
-    for end in ("start", "end"):
-        logits = [
-            f"{logit:.2f}".replace("-", "−")
-            for logit in (min(scores[f"{end}_logits"]), max(scores[f"{end}_logits"]))
-        ]
-        expect(page.locator(".note").filter(has_text="Start score")).to_contain_text(" to ".join(logits))
+    for logits in (scores["start_logits"], scores["end_logits"]):
+        ends = f"{min(logits):.2f} to {max(logits):.2f}".replace("-", "−")
+        expect(page.locator(".note").filter(has_text="Start score")).to_contain_text(ends)
 
 
 SMALL_TARGETS = """() => {
