@@ -19,7 +19,7 @@ from typing import Any
 
 import cloze
 from cloze.explorer.encoder_internals import trace_masked_lm, trace_token
-from cloze.inference.fill_mask import Candidate
+from cloze.inference.pretrained_heads import Candidate
 from cloze.tokenization.sentences import split_sentences
 
 MODEL = "cloze-mini"

@@ -14,12 +14,12 @@ interface Line {
   class?: string;
 }
 
-/** A cell that is none yet, as `wrap` makes it. */
+/** Wrap content in a cell, unless it is a td or th. */
 function cell(content: ComponentChildren, wrap: (content: ComponentChildren) => VNode) {
   return isValidElement(content) && (content.type === "td" || content.type === "th") ? content : wrap(content);
 }
 
-/** A table whose first column names its rows. Titles and cells that are a td or th stay as they are. */
+/** A table whose first column names its rows. */
 export function Table({ name, head, rows, foot, ...more }: { name: string; class: string; head?: ComponentChildren[]; rows: Line[]; foot?: ComponentChildren[]; onKeyDown?: typeof moveFocus }) {
   const line = ({ cells: [first, ...others], strong, class: css = strong ? "strong" : undefined }: Line) => (
     <tr class={css}>

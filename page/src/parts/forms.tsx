@@ -25,7 +25,7 @@ export interface Example {
   name: string;
   text: string;
   pair?: string;
-  /** What the example shows of the model that it was chosen with, and its source. */
+  /** What the example shows of the model that it was chosen with. */
   caption?: string;
 }
 
@@ -81,7 +81,7 @@ interface Choices {
   set: Kept[1];
 }
 
-/** A select with a name that is not shown, or with the ID of its label. */
+/** A select, with a name for screen readers or the ID of a label. */
 export function Select({ name, id, all, value, set }: Choices & { name?: string; id?: string }) {
   const entries = all.map((entry) => (typeof entry === "string" ? [entry, entry] : entry));
   return (

@@ -26,7 +26,7 @@ export function WhyView() {
   );
 }
 
-/** What a model reads: windows of a text, or the first characters of each text. */
+/** The number of windows of a text, and the characters of each text that the model reads. */
 type Read = { windows: number; characters: number[] };
 
 /** The texts with the unread parts in gray; nothing if there are none. */

@@ -137,7 +137,7 @@ function readingsOf({ tokens, masked, all }: Ablated) {
   return [...masks, ...(all.is_next === null ? [] : [next]), ...classes];
 }
 
-/** What removing heads does to each answer: its number before and after, and the most probable answer where it is another one. */
+/** The effect of removing heads on each answer: its number before and after, and the most probable answer where another one is first. */
 export type Effect = ReturnType<typeof effectsOf>[number];
 export function effectsOf(found: Ablated) {
   const { all, without } = found;
