@@ -16,7 +16,7 @@ from cloze.inference.explain import (
     check_explainable,
     explain,
 )
-from cloze.inference.model import Ensemble, Model
+from cloze.inference.model import Ensemble
 from cloze.inference.predictor import Predictor
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import save_model
@@ -165,6 +165,6 @@ def test_unexplainable_predictors_are_refused(
 ) -> None:
     check_explainable(predictor)
     with pytest.raises(InputError, match="an ensemble has no weights"):
-        check_explainable(replace(predictor, model=Model(Ensemble([predictor.model] * 2))))
+        check_explainable(replace(predictor, model=Ensemble([predictor.model] * 2)))
     with pytest.raises(InputError, match="predictions of squad_v1 are not labels"):
         check_explainable(predictor_of(tmp_path_factory, task_of("squad_v1")))

@@ -17,7 +17,7 @@ import cloze
 from answering_models import INPUTS, answers, assert_same, write_graphs
 from cloze import artifacts
 from cloze.cli import main
-from cloze.inference.graph_runner import start_session
+from cloze.inference.graph_model import start_session
 from cloze.models.engine import GRAPH_KIND
 from helpers import flip_bit, make_once
 from serving.clients import client_of

@@ -163,7 +163,7 @@ def test_vectors_of_other_layers_and_ensembles_are_not_saved(
     with pytest.raises(cloze.InputError, match="only the last layer"):
         cloze.Embedder.load(path, device="cpu", layers=(0,)).save(tmp_path / "again")
     first = models["TextClassifier"]
-    ensemble = replace(first, model=Model(Ensemble([first.model] * 2)))
+    ensemble = replace(first, model=Ensemble([first.model] * 2))
     with pytest.raises(cloze.InputError, match="an ensemble has no weights"):
         ensemble.save(tmp_path / "again")
     assert not (tmp_path / "again").exists()

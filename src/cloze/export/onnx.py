@@ -9,7 +9,7 @@ import shutil
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any
 
 import numpy as np
 import onnx
@@ -25,7 +25,7 @@ from cloze.hub import model_files
 from cloze.markdown import render_markdown
 from cloze.model_paths import is_graph, resolve_checkpoint
 from cloze.models.config_file import load_labels
-from cloze.models.encoder import Encoder, get_encoder
+from cloze.models.encoder import get_encoder
 from cloze.models.engine import (
     ENCODER_FACTS,
     GRAPH_KIND,
@@ -35,7 +35,7 @@ from cloze.models.engine import (
     VectorOutput,
 )
 from cloze.models.external_weights import ExternalModel, load_external_model
-from cloze.models.heads import BertForFeatureExtraction, ModelWithHead, SentenceEncoder
+from cloze.models.heads import BertForFeatureExtraction, SentenceEncoder
 from cloze.models.sentence_transformers import load_sentence_encoder_config, save_sentence_encoder_config
 from cloze.models.torch_internals import cpu_instructions
 from cloze.models.weight_files import weight_files
@@ -116,7 +116,7 @@ def export_onnx(
         if (checkpoint / TASK_FILE).is_file():
             shutil.copyfile(checkpoint / TASK_FILE, directory / TASK_FILE)
         if (sentence_encoder := load_sentence_encoder_config(checkpoint)) is not None:
-            hidden_size = loaded.model.config.hidden_size
+            hidden_size = get_encoder(loaded.model).config.hidden_size
             save_sentence_encoder_config(directory, sentence_encoder, hidden_size=hidden_size)
         problem_type = read_json(checkpoint / CONFIG_FILE).get("problem_type")
         card = render_markdown(
@@ -127,7 +127,7 @@ def export_onnx(
             outputs=report.outputs,
             labels=list(load_labels(checkpoint)) if "logits" in report.outputs else [],
             is_multi_label=problem_type == "multi_label_classification",
-            max_length=loaded.max_length,
+            max_length=loaded.tokenizer.model_max_length,
             precision=precision,
             data=[
                 line for line in artifacts.read_card(checkpoint).splitlines() if line.startswith(_DATA_ROWS)
@@ -163,9 +163,7 @@ def int8_graph(checkpoint: Path, *, of_encoder: bool, remake: bool = False) -> P
     return directory
 
 
-def _trace(
-    model: Encoder | ModelWithHead, checkpoint: Path, precision: GraphPrecision, int8_limit: int
-) -> onnx.ModelProto:
+def _trace(model: Any, checkpoint: Path, precision: GraphPrecision, int8_limit: int) -> onnx.ModelProto:
     try:
         graph = build_graph(model, precision=precision, int8_limit=int8_limit)
     except Exception as error:  # of an encoder of the user, whatever torch cannot trace
@@ -181,16 +179,15 @@ def _trace(
 
 def _fill(
     directory: Path,
-    loaded: "_LoadedModel",
+    loaded: ExternalModel,
     graph: onnx.ModelProto,
     precision: GraphPrecision,
     checks: tuple[ParityCheck, ...],
 ) -> ExportReport:
     """Write a graph, its tokenizer and its description into a directory."""
-    model = loaded.model
+    model: Any = loaded.model
     (directory / GRAPH_FILE).write_bytes(data := graph.SerializeToString())
-    loaded.external.save(directory, weights=False)
-    dataclasses.replace(loaded.external.tokenizer, model_max_length=loaded.max_length).save(directory)
+    loaded.save(directory, weights=False)
     names = tuple(value.name for value in graph.graph.output)
     report = ExportReport(type(model).__name__, precision, names, len(data), checks)
     encoder = {name: getattr(model.config, name) for name in ENCODER_FACTS}
@@ -201,7 +198,7 @@ def _fill(
     return report
 
 
-def compare_with_torch(data: bytes, model: Encoder | ModelWithHead) -> tuple[ParityCheck, ...]:
+def compare_with_torch(data: bytes, model: Any) -> tuple[ParityCheck, ...]:
     """Run a graph in ONNX Runtime and its model in torch on padded batches of several shapes."""
     session = import_package("onnxruntime").InferenceSession(data, providers=["CPUExecutionProvider"])
     longest = min(model.config.max_position_embeddings, _MAX_COMPARED_LENGTH)
@@ -235,29 +232,23 @@ def compare_with_torch(data: bytes, model: Encoder | ModelWithHead) -> tuple[Par
     return tuple(checks)
 
 
-class _LoadedModel(NamedTuple):
-    external: ExternalModel
-    model: Encoder | ModelWithHead
-    """The model to export."""
-    max_length: int
-    """In tokens."""
-
-
-def _load(checkpoint: Path, *, of_encoder: bool = False) -> _LoadedModel:
+def _load(checkpoint: Path, *, of_encoder: bool = False) -> ExternalModel:
+    """Load the model to export, with a tokenizer that has its maximum number of tokens."""
     external = load_external_model(checkpoint)
-    encoder, max_length = get_encoder(external.model), external.tokenizer.model_max_length
+    encoder = get_encoder(external.model)
     if of_encoder:
-        return _LoadedModel(external, BertForFeatureExtraction(encoder).eval(), max_length)
+        return dataclasses.replace(external, model=BertForFeatureExtraction(encoder).eval())
     if external.unexpected_keys:
         what = f"the weight {external.unexpected_keys[0]} belongs to a model without a graph"
         raise InputError(what, where=checkpoint)
-    sentence_encoder = load_sentence_encoder_config(checkpoint)
-    longest = encoder.config.max_position_embeddings
-    if sentence_encoder is not None:
-        pooling, normalize = sentence_encoder.pooling, sentence_encoder.normalize
-        output = VectorOutput(pooling, normalize, sentence_encoder.truncate_dim)
-        model = SentenceEncoder(encoder, output).eval()
-        return _LoadedModel(external, model, min(sentence_encoder.max_seq_length or longest, longest))
+    if (stored := load_sentence_encoder_config(checkpoint)) is not None:
+        longest = encoder.config.max_position_embeddings
+        max_length = min(stored.max_seq_length or longest, longest)
+        tokenizer = dataclasses.replace(external.tokenizer, model_max_length=max_length)
+        output = VectorOutput(stored.pooling, stored.normalize, stored.truncate_dim)
+        return dataclasses.replace(
+            external, model=SentenceEncoder(encoder, output).eval(), tokenizer=tokenizer
+        )
     if external.model is encoder and external.missing_keys:
-        return _LoadedModel(external, BertForFeatureExtraction(encoder).eval(), max_length)
-    return _LoadedModel(external, cast(Encoder | ModelWithHead, external.model), max_length)
+        return dataclasses.replace(external, model=BertForFeatureExtraction(encoder).eval())
+    return external

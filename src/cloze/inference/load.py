@@ -118,7 +118,7 @@ def load_ensemble(
         except InputError as error:
             what = f"{error.what}, unlike {directories[0]}"
             raise InputError(what, where=directory, remedy=error.remedy) from error
-    model = Model(Ensemble([predictor.model for predictor in loaded]))
+    model = Ensemble([predictor.model for predictor in loaded])
     return replace(first, model=model, task=first.task.averaged([other.task for other in others]))
 
 

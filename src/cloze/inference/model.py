@@ -1,5 +1,6 @@
 """A model that answers: a checkpoint in PyTorch; an exported graph, or a checkpoint in int8, in ONNX Runtime."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from cloze.errors import InputError
 from cloze.file_names import CARD_FILE
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import is_graph, refuse_graph, resolve_checkpoint
+from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import (
     Batches,
     BatchT,
@@ -21,7 +23,6 @@ from cloze.models.engine import (
     HeadOutput,
     MeanEngine,
     Output,
-    Runner,
     VectorOutput,
     run_batches,
 )
@@ -37,7 +38,7 @@ if TYPE_CHECKING:  # a graph answers without torch
 _UNITS = ((10**9, "B"), (10**6, "M"), (10**3, "k"), (1, ""))
 
 
-class Model:
+class Model(ABC):
     """A model that answers: one encoder, which all outputs share, and its tokenizer.
 
     >>> import cloze
@@ -47,11 +48,15 @@ class Model:
     'door'
     """
 
-    def __init__(self, runner: Runner) -> None:
-        """Answer with what a runner computes."""
-        self._runner = runner
-        self.directory, self.config, self.tokenizer = runner.directory, runner.config, runner.tokenizer
-        self.has_vectors, self.is_graph = runner.has_vectors, runner.is_graph
+    has_vectors = True  # every encoder; not every graph
+    is_graph = False
+
+    def __init__(self, directory: Path, config: EncoderConfig, tokenizer: Tokenizer) -> None:
+        """Refuse a tokenizer of another model."""
+        if tokenizer.vocab_size > config.vocab_size:
+            what = f"{tokenizer.vocab_size:,} tokens, the model has {config.vocab_size:,} embeddings"
+            raise InputError(what, where=directory, remedy="The files belong to different models")
+        self.directory, self.config, self.tokenizer = directory, config, tokenizer
         self._engines: dict[Output, Engine] = {}
 
     @staticmethod
@@ -70,23 +75,25 @@ class Model:
             return model
         path = resolve_checkpoint(model, graphs=True)
         if is_graph(path):
-            from cloze.inference.graph_runner import GraphRunner
+            from cloze.inference.graph_model import GraphModel
 
-            return Model(GraphRunner(path, device, precision))
-        from cloze.inference.torch_runner import Int8Runner, TorchRunner
+            return GraphModel(path, device, precision)
+        from cloze.inference.torch_model import Int8Model, TorchModel
 
-        return Model(
-            Int8Runner(path, device) if precision == "int8" else TorchRunner(path, device, precision)
-        )
+        return Int8Model(path, device) if precision == "int8" else TorchModel(path, device, precision)
 
+    @abstractmethod
     def has(self, output: HeadOutput) -> bool:
         """Return whether there is a head of pre-training."""
-        return self._runner.has(output)
+
+    @abstractmethod
+    def start(self, output: Output) -> Engine:
+        """Return a new engine for an output; an InputError if the model lacks it."""
 
     def engine(self, output: Output) -> Engine:
-        """Return what computes an output; an InputError if the model lacks it."""
+        """Return what computes an output, started once."""
         if output not in self._engines:
-            self._engines[output] = self._runner.start(output)
+            self._engines[output] = self.start(output)
         return self._engines[output]
 
     def run(
@@ -116,7 +123,7 @@ class Model:
         return get_encoder(module)
 
 
-class Ensemble(Runner):
+class Ensemble(Model):
     """Several models of one task, whose outputs are averaged."""
 
     def __init__(self, models: Sequence[Model]) -> None:

@@ -8,13 +8,11 @@ Shapes: T tokens in the packed batch, B sequences.
 
 import os
 import sys
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -22,10 +20,8 @@ import numpy.typing as npt
 
 from cloze.choices import Combine, Pooling
 from cloze.data.batch import Indices, PackedBatch, batch_by_length
-from cloze.errors import InputError
-from cloze.models.encoder_config import REQUIRED, EncoderConfig
+from cloze.models.encoder_config import REQUIRED
 from cloze.process import compute_threads, set_intra_op_threads
-from cloze.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # a graph answers without torch
     from torch import nn
@@ -101,28 +97,6 @@ class Engine(Protocol):
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         """Return the outputs for a batch, by their names in transformers: [T, …] or [B, …]."""
-
-
-class Runner(ABC):
-    """The files of a model, which are verified and read once, and what starts an engine for each of its outputs."""
-
-    has_vectors = True  # every encoder; not every graph
-    is_graph = False
-
-    def __init__(self, directory: Path, config: EncoderConfig, tokenizer: Tokenizer) -> None:
-        """Refuse a tokenizer of another model."""
-        if tokenizer.vocab_size > config.vocab_size:
-            what = f"{tokenizer.vocab_size:,} tokens, the model has {config.vocab_size:,} embeddings"
-            raise InputError(what, where=directory, remedy="The files belong to different models")
-        self.directory, self.config, self.tokenizer = directory, config, tokenizer
-
-    @abstractmethod
-    def has(self, output: HeadOutput) -> bool:
-        """Return whether there is a head of pre-training."""
-
-    @abstractmethod
-    def start(self, output: Output) -> Engine:
-        """Return what computes an output; an InputError if the model lacks it."""
 
 
 class MeanEngine:

@@ -17,7 +17,7 @@ from cloze.finetuning.config import FinetuneConfig
 from cloze.finetuning.finetune import TRIALS, TRIALS_FOLDER
 from cloze.finetuning.run import SCORES
 from cloze.hub import name_of_snapshot
-from cloze.inference.graph_runner import read_graph_facts
+from cloze.inference.graph_model import read_graph_facts
 from cloze.model_paths import RunLink, find_model_directory, follow_link, is_bundled
 from cloze.models.checkpoint import verify_shared_weights
 from cloze.models.config_file import load_config, load_labels

@@ -7,11 +7,9 @@ are summed over the ranks, not averaged.
 """
 
 import math
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import InitVar, dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +60,7 @@ class OptimizerSteps:
     """The state after the last step."""
     objective: Objective
     batches: BatchSource
-    config: InitVar[RunSettings]
+    config: RunSettings
     context: DistributedContext
     callbacks: Callback
     """Receives halved and skipped steps."""
@@ -78,15 +76,12 @@ class OptimizerSteps:
     """The format of matrix products."""
     micro_batch_tokens: int = field(init=False)
     """The setting, or the size left of it after memory ran out, if smaller."""
-    _learning_rate: Callable[[float], float] = field(init=False)
-    """By the share of the run that is over."""
-    _max_grad_norm: float = field(init=False)
-    _seed: int = field(init=False)
     _thread: ThreadPoolExecutor = field(init=False)
     _ahead: tuple[tuple[DataPosition, int], Future[StepData[Any]]] | None = field(init=False, default=None)
     _replicas: DistributedDataParallel | None = field(init=False, default=None)
 
-    def __post_init__(self, config: RunSettings) -> None:
+    def __post_init__(self) -> None:
+        config = self.config
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="step-data")
         self.compute_dtype = resolve_dtype(config.precision, self.context.device)
         if self.context.world_size > 1:
@@ -94,8 +89,6 @@ class OptimizerSteps:
             # sums gradients, which DDP by itself averages
             self._replicas.register_comm_hook(getattr(torch, config.distribution.reduce_dtype), _sum_bucket)
         self.optimizer = build_optimizer(self.objective.model, config.optimizer)
-        self._learning_rate = partial(learning_rate_at, config=config.optimizer)
-        self._max_grad_norm, self._seed = config.optimizer.max_grad_norm, config.seed
         tokens = config.micro_batch_on(self.context.device)
         self.micro_batch_tokens = min(self.state.micro_batch_tokens or tokens, tokens)
         self.saved_step = self.state.step
@@ -120,7 +113,7 @@ class OptimizerSteps:
         if next_share < 1:
             self._draw_ahead(next_share, data.next_position, self.micro_batch_tokens)
         while True:
-            torch.manual_seed(int(mix(self._seed, self.state.step, self.context.rank)) % _NUM_SEEDS)
+            torch.manual_seed(int(mix(self.config.seed, self.state.step, self.context.rank)) % _NUM_SEEDS)
             self.optimizer.zero_grad()
             self.objective.model.train()
             # several ranks stop together, between steps
@@ -135,10 +128,10 @@ class OptimizerSteps:
                 if self._replicas is not None or not is_out_of_memory(error):
                     raise
             data = self._smaller_micro_batches(data, share)
-        rank_norm = clip_gradients(self.objective.model.parameters(), self._max_grad_norm)
+        rank_norm = clip_gradients(self.objective.model.parameters(), self.config.optimizer.max_grad_norm)
         if self._replicas is not None:
             distributed.all_reduce(rank_loss)
-        learning_rate = self._learning_rate(share)
+        learning_rate = learning_rate_at(share, self.config.optimizer)
         set_learning_rate(self.optimizer, learning_rate)
         is_finite = rank_loss.isfinite() & rank_norm.isfinite()
         self.optimizer.step(found_inf=(~is_finite).float())

@@ -22,6 +22,7 @@ from cloze.data.batch import MaskedBatch, PackedBatch
 from cloze.errors import InputError, RunError, is_out_of_memory
 from cloze.file_io import read_json
 from cloze.file_names import GRAPH_FACTS_FILE, GRAPH_FILE
+from cloze.inference.model import Model
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import (
     GRAPH_KIND,
@@ -30,7 +31,6 @@ from cloze.models.engine import (
     FloatArray,
     HeadOutput,
     Output,
-    Runner,
     VectorOutput,
 )
 from cloze.models.pooling import pool_groups
@@ -88,7 +88,7 @@ class GraphOutput(NamedTuple):
     """Whether it has a value for each token."""
 
 
-class GraphRunner(Runner):
+class GraphModel(Model):
     """A graph whose files are verified and read once for all outputs that it has.
 
     Args:

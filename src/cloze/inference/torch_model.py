@@ -10,12 +10,13 @@ from torch import Tensor, nn
 from cloze.artifacts import IntegrityError
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError
-from cloze.inference.graph_runner import GraphRunner
+from cloze.inference.graph_model import GraphModel
+from cloze.inference.model import Model
 from cloze.models import heads
 from cloze.models.checkpoint import load_model, verify_checkpoint
 from cloze.models.config_file import load_config
 from cloze.models.encoder import Encoder, get_encoder, get_encoder_class
-from cloze.models.engine import GRAPH_PACKAGES, Engine, HeadOutput, Output, Runner, VectorOutput
+from cloze.models.engine import GRAPH_PACKAGES, Engine, HeadOutput, Output, VectorOutput
 from cloze.models.heads import SentenceEncoder, TokenEncoder
 from cloze.models.torch_engine import TorchEngine
 from cloze.models.weight_files import load_weights, read_weight_headers
@@ -26,7 +27,7 @@ from cloze.training.precision import prepare_for_inference, resolve_device
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
-class TorchRunner(Runner):
+class TorchModel(Model):
     """A checkpoint in PyTorch, whose files are verified and read once; all heads share its encoder."""
 
     def __init__(self, directory: Path, device: str, precision: InferencePrecision | None) -> None:
@@ -77,7 +78,7 @@ class TorchRunner(Runner):
         return TorchEngine(self.load(partial(head, output=output)))
 
 
-class Int8Runner(TorchRunner):
+class Int8Model(TorchModel):
     """A checkpoint that ONNX Runtime computes in int8; PyTorch only traces it."""
 
     is_graph = True
@@ -89,7 +90,7 @@ class Int8Runner(TorchRunner):
             )
         require(GRAPH_PACKAGES, extra="onnx", where="int8")
         super().__init__(directory, "cpu", None)
-        self._graphs: dict[bool, GraphRunner] = {}
+        self._graphs: dict[bool, GraphModel] = {}
 
     @cached_property
     def _weights(self) -> dict[str, Tensor]:
@@ -101,7 +102,7 @@ class Int8Runner(TorchRunner):
         of_encoder = isinstance(output, VectorOutput)
         if of_encoder not in self._graphs:
             graph = partial(int8_graph, self.directory, of_encoder=of_encoder)
-            open_graph = partial(GraphRunner, device="cpu", precision=None, model=self.directory)
+            open_graph = partial(GraphModel, device="cpu", precision=None, model=self.directory)
             try:
                 self._graphs[of_encoder] = open_graph(graph())
             except IntegrityError:
