@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from cloze.api.tools import serve as serve
     from cloze.api.vectors import embed_file as embed_file
     from cloze.api.vectors import neighbors as neighbors
+    from cloze.api.vectors import search as search
     from cloze.api.vocabularies import InspectedVocabulary as InspectedVocabulary
     from cloze.api.vocabularies import extend_vocabulary as extend_vocabulary
     from cloze.api.vocabularies import inspect_vocabulary as inspect_vocabulary
@@ -84,6 +85,8 @@ if TYPE_CHECKING:
     from cloze.inference.pretrained_heads import SentenceScore as SentenceScore
     from cloze.inference.pretrained_heads import SentenceScorer as SentenceScorer
     from cloze.inference.pretrained_heads import TokenScore as TokenScore
+    from cloze.inference.search import Hit as Hit
+    from cloze.inference.search import PassageIndex as PassageIndex
     from cloze.inference.text_predictors import ChoiceAnswerer as ChoiceAnswerer
     from cloze.inference.text_predictors import EntityTagger as EntityTagger
     from cloze.inference.text_predictors import MultiLabelClassifier as MultiLabelClassifier

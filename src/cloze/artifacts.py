@@ -7,6 +7,7 @@ first, so a truncated or corrupted file is detected before it is used.
 
 import ctypes
 import glob
+import hashlib
 import json
 import os
 import re
@@ -316,6 +317,17 @@ def read_manifest(directory: Path, *, kind: str | None = None) -> Manifest:
     if kind is not None and manifest.kind != kind:
         raise InputError(f"is a {manifest.kind}, not a {kind}", where=directory, remedy=_REMEDIES.get(kind))
     return manifest
+
+
+def directory_sha256(directory: Path) -> str:
+    """Return the SHA-256 of a directory: of its manifest, or of all its files but the card if it has none."""
+    if (directory / MANIFEST).is_file():
+        return sha256_of_file(directory / MANIFEST)
+    digest = hashlib.sha256()
+    for file in sorted(file for file in directory.iterdir() if file.is_file()):
+        if file.name != CARD_FILE:
+            digest.update(f"{file.name}\n{sha256_of_file(file)}\n".encode())
+    return digest.hexdigest()
 
 
 def read_card(directory: Path) -> str:

@@ -82,6 +82,7 @@ USES = {
     "next": "next -m {run} 'It was dark.' 'It was night.'",
     "embed": "embed {text} -m {run} -o {tmp}/vectors.parquet",
     "neighbors": "neighbors night -m {run}",
+    "search": "search {text} night -m {run}",
     "attention": "attention night -m {run} -o {tmp}/attention.html",
     "serve": "serve -m {checkpoint} --port 0",
     "import": "import {checkpoint} -o {tmp}/imported",

@@ -1,4 +1,4 @@
-"""Write the vectors of texts or words to a file, and find the nearest."""
+"""Write the vectors of texts or words to a file, find the nearest, and search text files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -20,6 +20,7 @@ from cloze.signatures import checks_arguments
 if TYPE_CHECKING:  # not needed for --help
     from cloze.inference.embedding_files import EmbeddingFileSummary
     from cloze.inference.neighbors import Neighbor
+    from cloze.inference.search import Hit
 
 
 @checks_arguments()
@@ -116,3 +117,42 @@ def neighbors(
         return neighbors_in_table(embedder, query, top_k=count)
     embedder = Embedder.load(model, device=device, precision=precision, **options)
     return neighbors_in_file(embedder, Path(among), query, top_k=count)
+
+
+@checks_arguments()
+def search(
+    documents: str | Path,
+    question: str,
+    *,
+    model: str | Path = "cloze-mini-sentences",
+    reranker: str | Path | None = None,
+    top_k: int = 10,
+    encoding: Encoding = None,
+    device: Device = "auto",
+    precision: ModelPrecision = None,
+    progress: ShowProgress = False,
+) -> "list[Hit]":
+    """Find the passages of a folder's text files that are nearest to a question, by exact cosine similarity.
+
+    A passage is a paragraph, or as much of it as the model reads. Vectors are kept in the folder, in .cloze-search:
+    the next search embeds new and changed files only.
+
+    Args:
+        documents: folder, whose hidden files are left out, or text file, plain or compressed.
+        question: text; - reads it from stdin, a single line.
+        model: cloze-mini-sentences, a checkpoint, a run (its best checkpoint), or hf://org/name.
+        reranker: model of cloze finetune ranking or cross-encoder that scores the nearest 50 passages again.
+        top_k: number of results.
+    """
+    from cloze.arguments import check_integer
+    from cloze.data.reading.files import read_line_of_stdin
+    from cloze.inference.embedder import Embedder
+    from cloze.inference.search import PassageIndex
+    from cloze.inference.text_predictors import TextRanker
+
+    count = check_integer(top_k, "top_k")
+    question = read_line_of_stdin(question, "question")
+    ranker = None if reranker is None else TextRanker.load(reranker, device=device, precision=precision)
+    embedder = Embedder.load(model, device=device, precision=precision)
+    index = PassageIndex.open(embedder, documents, encoding=encoding, progress=resolve_progress(progress))
+    return index.search(question, top_k=count, ranker=ranker)

@@ -41,6 +41,7 @@ _TABLE = {
     "next": ("answers", "predict whether sentence B follows sentence A"),
     "embed": ("answers", "write the vectors of texts or of their words"),
     "neighbors": ("answers", "find the nearest texts or words by their vectors"),
+    "search": ("answers", "find the passages of text files that are nearest to a question"),
     "attention": ("answers", "write an HTML page with the attention within a text"),
     "serve": ("models", "serve models over HTTP, with an explorer page"),
     "import": ("models", "convert a Google or Hugging Face model to a checkpoint"),

@@ -1,4 +1,4 @@
-"""Verbs that answer: predict, fill, next, embed, neighbors, attention, glue-submission, tasks and tasks formats."""
+"""Verbs that answer, and those that list tasks and formats."""
 
 import json
 import sys
@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.inference.embedding_files import EmbeddingFileSummary
     from cloze.inference.neighbors import Neighbor
     from cloze.inference.pretrained_heads import FilledText, NextSentencePrediction
+    from cloze.inference.search import Hit
     from cloze.tasks.registry import TaskDescription
 
 _MAX_CLASSES = 5
@@ -95,6 +96,14 @@ def _show_embed(summary: "EmbeddingFileSummary", *, output: str) -> Shown:
 def _show_neighbors(nearest: "list[Neighbor]") -> Shown:
     lines = [f"{neighbor.cosine:6.3f}  {neighbor.text}" for neighbor in nearest]
     return [asdict(neighbor) for neighbor in nearest], "\n".join(lines)
+
+
+@verb("search", "search")
+def _show_search(hits: "list[Hit]") -> Shown:
+    lines = [
+        f"{hit.score:6.3f}  {hit.file}:{hit.line}\n{textwrap.indent(hit.text, ' ' * 8)}\n" for hit in hits
+    ]
+    return [asdict(hit) for hit in hits], "\n".join(lines).rstrip("\n")
 
 
 @verb("attention", "attention")

@@ -5,7 +5,6 @@ RUN/teacher/{outputs.npy, starts.npy, manifest.json}   outputs of a distillation
 Shapes: N features, R rows of teacher outputs.
 """
 
-import hashlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,17 +16,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from cloze import artifacts, file_io
+from cloze import artifacts
 from cloze.choices import Precision
 from cloze.data.batch import Indices
 from cloze.errors import DataWarning, InputError
-from cloze.file_names import CARD_FILE, MANIFEST
 from cloze.finetuning.config import FinetuneConfig, selection_metric
 from cloze.finetuning.data import LabeledData, find_data, hash_files, load_data
 from cloze.finetuning.initial_head import load_trained_head
 from cloze.hub import name_of_snapshot
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.checkpoint import load_model
+from cloze.models.checkpoint import load_model, verify_checkpoint
 from cloze.models.config_file import load_config
 from cloze.models.encoder import check_layers, find_encoder, keep_layers, set_dropout
 from cloze.models.heads import ModelWithOutputLayer
@@ -254,7 +252,8 @@ def load_teacher(task: Task, config: FinetuneConfig, directory: Path, tokenizer:
     if not task.answer.learns_from_teachers():
         remedy = "Leave out the teacher"
         raise InputError(f"{task.name} cannot learn from a teacher", where=directory, remedy=remedy)
-    positions, sha256 = load_config(directory).max_position_embeddings, checkpoint_sha256(directory)
+    verify_checkpoint(directory)
+    positions, sha256 = load_config(directory).max_position_embeddings, artifacts.directory_sha256(directory)
     if config.distillation.teacher_sha256 not in (None, sha256):
         remedy = "Restore the run's teacher, or leave teacher_sha256 out of a new run's settings"
         raise InputError("not the teacher that the settings were made for", where=directory, remedy=remedy)
@@ -286,19 +285,6 @@ def _load_teacher_task(task: Task, directory: Path) -> Task:
         return (task if task.answer.has_head else find_task(task.name)).for_external_checkpoint(directory)
     except InputError as error:
         raise InputError(error.what, where=error.where or directory, remedy=remedy) from error
-
-
-def checkpoint_sha256(directory: Path) -> str:
-    """Return the SHA-256 of a checkpoint: of its manifest, or of all its files but the card if it has none."""
-    manifest = directory / MANIFEST
-    if manifest.is_file():
-        artifacts.verify(directory, kind="checkpoint")
-        return file_io.sha256_of_file(manifest)
-    digest = hashlib.sha256()
-    for file in sorted(file for file in directory.iterdir() if file.is_file()):
-        if file.name != CARD_FILE:
-            digest.update(f"{file.name}\n{file_io.sha256_of_file(file)}\n".encode())
-    return digest.hexdigest()
 
 
 def compute_targets(

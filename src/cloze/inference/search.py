@@ -1,0 +1,174 @@
+"""Find the passages of text files that are nearest to a question, by exact cosine similarity.
+
+The vectors of a document are a Parquet file in `.cloze-search` beside it, in a folder for the model and its settings.
+It has the SHA-256 of the document as its name, so that only new and changed documents are embedded.
+
+Shapes: P passages, D width of a vector.
+"""
+
+import hashlib
+import warnings
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from cloze.artifacts import directory_sha256
+from cloze.data.build.input_shards import find_files
+from cloze.data.reading.files import file_sha256, read_lines
+from cloze.data.reading.text_layout import split_paragraphs
+from cloze.errors import DataWarning, InputError
+from cloze.file_io import write_file
+from cloze.inference.embedder import Embedder, Vectors
+from cloze.inference.embedding_files import write_vector_table
+from cloze.inference.neighbors import Chunk, read_chunks
+from cloze.inference.text_predictors import TextRanker
+from cloze.progress import SILENT, Progress
+from cloze.results import Result
+from cloze.tables import format_count
+from cloze.tasks.arrays import normalize
+from cloze.tokenization.sentences import sentence_spans
+from cloze.tokenization.unicode import replace_lone_surrogates
+
+FOLDER = ".cloze-search"
+MAX_RERANKED = 50
+"""Number of nearest passages that a ranker orders."""
+_FORMAT = 1  # of a document's file, and of its division into passages
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Hit(Result):
+    """A passage that is near to a question."""
+
+    file: str
+    line: int
+    """Line at which the passage begins, from 1."""
+    score: float
+    """Cosine of its vector and the question's, or the score of the reranker."""
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class PassageIndex:
+    """The passages of text files and their vectors."""
+
+    embedder: Embedder
+    places: Sequence[tuple[str, int]]
+    """File and line of each passage."""
+    texts: Sequence[str]
+    vectors: Vectors
+    """[P, D], of length 1."""
+
+    @classmethod
+    def open(
+        cls,
+        embedder: Embedder,
+        documents: Path | str,
+        *,
+        encoding: str | None = None,
+        progress: Progress = SILENT,
+    ) -> Self:
+        """Read the vectors of a text file or a folder of them; embed and store those that are missing.
+
+        Files of a folder that are not text are left out with a warning.
+        """
+        root = Path(documents)
+        if not root.exists():
+            raise InputError("no such file or folder", where=root)
+        encoder = replace(embedder, prompt=_prompt(embedder, "document"), normalize=True)
+        model = (directory_sha256(encoder.directory), encoder.output, encoder.engine.number_format)
+        settings = repr((_FORMAT, *model, encoder.max_seq_length, encoder.prompt, encoding)).encode()
+        folder = (root if root.is_dir() else root.parent) / FOLDER / hashlib.sha256(settings).hexdigest()
+        stored = {file: folder / f"{file_sha256(file)}.parquet" for file in find_files(str(root))}
+        chunks: list[tuple[str, Chunk]] = []
+        unread: list[InputError] = []
+        with progress.bar("reading", total=len(stored), unit="files") as bar:
+            for file, vectors in stored.items():
+                try:
+                    chunks += [(file, chunk) for chunk in _chunks(encoder, file, encoding, vectors)]
+                except InputError as error:
+                    unread.append(error)
+                bar.advance(1)
+        if not chunks:
+            raise unread[0] if unread else InputError("contains no text", where=root)
+        if unread:
+            what = f"{format_count(len(unread), 'file')} left out. {unread[0]}"
+            warnings.warn(what, DataWarning, stacklevel=2)
+        if root.is_dir():
+            for outdated in {*folder.glob("*.parquet")} - {*stored.values()}:
+                outdated.unlink(missing_ok=True)
+        places = [(file, line) for file, (lines, _, _) in chunks for line in lines]
+        texts = [text for _, (_, texts, _) in chunks for text in texts]
+        return cls(embedder, places, texts, np.concatenate([vectors for _, (_, _, vectors) in chunks]))
+
+    def search(self, question: str, *, top_k: int = 10, ranker: TextRanker | None = None) -> list[Hit]:
+        """Return the passages nearest to a question; a ranker orders the nearest `MAX_RERANKED`."""
+        [vector] = replace(self.embedder, prompt=self.prompt).embed([question]).vectors
+        if ranker is None:
+            return self.nearest(vector, top_k)
+        hits = self.nearest(vector, max(top_k, MAX_RERANKED))
+        ranked = ranker(question, [hit.text for hit in hits], top_k=top_k)
+        return [replace(hits[passage.index], score=passage.score) for passage in ranked]
+
+    @property
+    def prompt(self) -> str:
+        """Text to put before a question."""
+        return _prompt(self.embedder, "query")
+
+    def nearest(self, vector: Vectors, top_k: int) -> list[Hit]:
+        """Return the passages with the highest cosines, the first of equal ones."""
+        scores = self.vectors @ normalize(vector)
+        lowest = np.partition(scores, -top_k)[-top_k] if top_k < len(scores) else -np.inf
+        candidates = np.flatnonzero(scores >= lowest)
+        order = candidates[np.argsort(-scores[candidates], kind="stable")][:top_k]
+        return [Hit(*self.places[i], score=float(scores[i]), text=self.texts[i]) for i in order.tolist()]
+
+
+def _prompt(embedder: Embedder, name: str) -> str:
+    stored = embedder.stored
+    return stored.prompt(name, where=embedder.directory) if name in stored.prompts else embedder.prompt
+
+
+def _chunks(encoder: Embedder, file: str, encoding: str | None, stored: Path) -> list[Chunk]:
+    """Return the passages of a document and their vectors, which are computed where no undamaged file has them."""
+    with suppress(InputError):
+        return list(read_chunks(stored))
+    limit = encoder.max_seq_length - 2 - len(encoder.token_ids([""])[0])
+    lines = [replace_lone_surrogates(line.strip()) for line, _ in read_lines(file, encoding)]
+    columns: dict[str, list[Any]] = {"line": [], "text": []}
+    for is_text, block in groupby(enumerate(lines, 1), lambda numbered: bool(numbered[1])):
+        if is_text:
+            numbers, texts = zip(*block, strict=True)
+            for before, text in _split(encoder, texts, limit):
+                columns["line"].append(numbers[0] + before)
+                columns["text"].append(text)
+    vectors = encoder.embed(columns["text"]).vectors
+    if not np.isfinite(vectors).all():
+        raise InputError("its vectors hold NaN or infinite values", where=encoder.directory)
+    with write_file(stored) as temporary:
+        write_vector_table([(columns, vectors)], temporary, ".parquet", "texts", encoder.width)
+    return list(read_chunks(stored))
+
+
+def _split(encoder: Embedder, lines: Sequence[str], limit: int) -> Iterator[tuple[int, str]]:
+    """Yield parts of at most `limit` tokens that end with a sentence or a line if possible, and the lines before."""
+    text, ends, begin = "\n".join(lines), [0], 0
+    for paragraph in split_paragraphs(lines):
+        ends += [begin + end for _, end in sentence_spans(paragraph)]
+        begin += len(paragraph) + 1
+    offsets = encoder.tokenizer.encode(text).offsets[1:-1]
+    starts = [start for start, _ in offsets]
+    first = start = 0
+    while len(offsets) - first > limit:
+        last = offsets[first + limit - 1][1]
+        end = ends[bisect_right(ends, last) - 1]
+        end = end if end > start else last
+        yield text.count("\n", 0, start), text[start:end]
+        first = max(first + 1, bisect_left(starts, end))
+        start = starts[first]
+    yield text.count("\n", 0, start), text[start:]

@@ -1,0 +1,194 @@
+"""Search in text files: passages and their lines, and vectors that are kept while documents and model stay the same."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+import torch
+
+import cloze
+from cloze.cli import main
+from cloze.errors import DataWarning, InputError
+from cloze.inference.embedder import Embedder
+from cloze.inference.search import FOLDER, Hit, PassageIndex
+from cloze.models.bert import BertModel
+from helpers import task_of
+from tiny_models import tiny_config, write_checkpoint, write_finetuned
+
+TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdef.")
+
+
+def write_model(path: Path, seed: int = 2, **prompts: str) -> Path:
+    encoder = BertModel(tiny_config(TOKENS), generator=torch.Generator().manual_seed(seed))
+    plain = write_checkpoint(path.with_name("plain"), encoder, TOKENS)
+    Embedder.load(plain, device="cpu", pooling="mean", max_seq_length=10).save(path)
+    if prompts:
+        (path / "manifest.json").unlink()
+        (path / "config_sentence_transformers.json").write_text(json.dumps({"prompts": prompts}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("models") / "model")
+
+
+@pytest.fixture
+def embedded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that were embedded."""
+    texts: list[str] = []
+    embed = Embedder.embed
+
+    def record(self: Embedder, its: list[str]) -> Any:
+        texts.extend(its)
+        return embed(self, its)
+
+    monkeypatch.setattr(Embedder, "embed", record)
+    return texts
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    folder = tmp_path / "documents"
+    (folder / "more").mkdir(parents=True)
+    (folder / "a.txt").write_text("a b c.\n\nd e f.\n")
+    (folder / "more/b.md").write_text("\n\nc c c\nc\n\nb b b\n")
+    return folder
+
+
+def open_index(model: Path, documents: Path, **options: Any) -> PassageIndex:
+    return PassageIndex.open(Embedder.load(model, device="cpu"), documents, **options)
+
+
+def passages(index: PassageIndex) -> list[tuple[str, int, str]]:
+    return [
+        (Path(file).name, line, text) for (file, line), text in zip(index.places, index.texts, strict=True)
+    ]
+
+
+ALL = [("a.txt", 1, "a b c."), ("a.txt", 3, "d e f."), ("b.md", 3, "c c c\nc"), ("b.md", 6, "b b b")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a b\nc\n\nd", [(1, "a b\nc"), (4, "d")]),
+        ("A b c d. E f a b. C d e f.", [(1, "A b c d."), (1, "E f a b."), (1, "C d e f.")]),
+        ("a b c d e\na b c d e\na b c", [(1, "a b c d e"), (2, "a b c d e\na b c")]),
+        ("a b c d e f a b c d e f", [(1, "a b c d e f a b"), (1, "c d e f")]),
+        ("abcdefabcdef " * 2, [(1, "abcdefabcdef abcdefabcdef")]),  # a word is one token
+        ("a b\r\n\r\n\ufeffc\r\n", [(1, "a b"), (3, "c")]),
+        ("\n \n\t\n  d \n", [(4, "d")]),
+    ],
+)
+def test_passages_are_paragraphs_of_as_many_tokens_as_the_model_reads(
+    model: Path, tmp_path: Path, text: str, expected: list[tuple[int, str]]
+) -> None:
+    (tmp_path / "text.txt").write_bytes(text.encode())
+    found = passages(open_index(model, tmp_path / "text.txt"))
+    assert found == [("text.txt", line, passage) for line, passage in expected]
+
+
+def test_hits_are_the_nearest_passages_in_shell_and_python(
+    model: Path, documents: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    embedder = Embedder.load(model, device="cpu", normalize=True)
+    cosines = embedder([text for *_, text in ALL]) @ embedder("c c")
+    best = np.argsort(-cosines, kind="stable")[:3]
+    hits = cloze.search(documents, "c c", model=model, top_k=3, device="cpu")
+    assert [(Path(hit.file).name, hit.line, hit.text) for hit in hits] == [ALL[i] for i in best]
+    np.testing.assert_allclose([hit.score for hit in hits], cosines[best], atol=1e-5)
+    assert main(["search", str(documents), "c c", "-m", str(model), "-k", "3", "--json"]) == 0
+    assert [Hit(**row) for row in json.loads(capsys.readouterr().out)] == pytest.approx(hits)
+    assert main(["search", str(documents), "c c", "-m", str(model), "-k", "1"]) == 0
+    assert f"{hits[0].file}:{hits[0].line}\n        {hits[0].text.splitlines()[0]}" in capsys.readouterr().out
+
+
+def test_only_new_and_changed_documents_are_embedded(
+    model: Path, documents: Path, embedded: list[str]
+) -> None:
+    assert passages(open_index(model, documents)) == ALL
+    embedded.clear()
+    assert passages(open_index(model, documents)) == ALL
+    (documents / "a.txt").rename(documents / "c.txt")
+    shutil.copy(documents / "c.txt", documents / "d.txt")
+    index = open_index(model, documents)
+    assert [name for name, *_ in passages(index)] == ["c.txt", "c.txt", "d.txt", "d.txt", "b.md", "b.md"]
+    assert not embedded
+    (documents / "c.txt").write_text("f")
+    (documents / "d.txt").unlink()
+    assert passages(open_index(model, documents)) == [("c.txt", 1, "f"), *ALL[2:]]
+    assert embedded == ["f"]
+    assert len([*documents.glob(f"{FOLDER}/*/*")]) == 2
+
+
+@pytest.mark.parametrize("change", ["weights", "prompt", "encoding"])
+def test_vectors_of_another_model_or_text_are_not_used(
+    model: Path, documents: Path, embedded: list[str], tmp_path: Path, change: str
+) -> None:
+    first = open_index(model, documents)
+    embedded.clear()
+    other = {"weights": {"seed": 3}, "prompt": {"document": "f f"}}.get(change)
+    path = model if other is None else write_model(tmp_path / "other", **other)  # type: ignore[arg-type]
+    second = open_index(path, documents, encoding="latin-1" if change == "encoding" else None)
+    assert embedded == [text for *_, text in ALL]
+    assert np.allclose(first.vectors, second.vectors, atol=1e-3) == (change == "encoding")
+    embedded.clear()
+    np.testing.assert_array_equal(open_index(model, documents).vectors, first.vectors)
+    assert not embedded
+
+
+def test_a_damaged_file_is_written_again_and_an_interrupted_one_leaves_nothing(
+    model: Path, documents: Path, embedded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = open_index(model, documents).vectors
+    for file in documents.glob(f"{FOLDER}/*/*"):
+        content = file.read_bytes()
+        file.write_bytes(content[:300] + bytes([content[300] ^ 255]) + content[301:])
+    np.testing.assert_array_equal(open_index(model, documents).vectors, expected)
+    (documents / "e.txt").write_text("a")
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        open_index(model, documents)
+    monkeypatch.undo()
+    assert len([*documents.glob(f"{FOLDER}/*/*"), *documents.glob(f"{FOLDER}/*/.*")]) == 2
+    assert len(open_index(model, documents).texts) == 5
+
+
+def test_what_is_not_text_is_left_out_of_a_folder_and_refused_alone(
+    model: Path, documents: Path, tmp_path: Path
+) -> None:
+    (documents / "a.pdf").write_bytes(b"%PDF-1.7")
+    (documents / "latin.txt").write_bytes(b"\xe9t\xe9")
+    with pytest.warns(DataWarning, match=r"2 files left out\. .*a\.pdf: a PDF, not text"):
+        assert passages(open_index(model, documents)) == ALL
+    with pytest.raises(InputError, match="a PDF, not text"):
+        open_index(model, documents / "a.pdf")
+    (tmp_path / "empty.txt").write_text("\n")
+    for path, what in [
+        (tmp_path / "empty.txt", "contains no text"),
+        (tmp_path / "no", "no such file or folder"),
+    ]:
+        with pytest.raises(InputError, match=what):
+            open_index(model, path)
+
+
+def test_a_ranker_orders_the_nearest_passages(model: Path, documents: Path, tmp_path: Path) -> None:
+    ranker = cloze.TextRanker.load(
+        write_finetuned(tmp_path / "ranker", task_of("ranking"), TOKENS), device="cpu"
+    )
+    hits = open_index(model, documents).search("a b", top_k=2, ranker=ranker)
+    ranked = ranker("a b", [text for *_, text in ALL], top_k=2)
+    assert [(hit.text, hit.score) for hit in hits] == [(passage.text, passage.score) for passage in ranked]
+
+
+def test_questions_and_documents_have_prompts_of_their_own(tmp_path: Path, documents: Path) -> None:
+    model = write_model(tmp_path / "model", query="a a a ", document="f f f ")
+    embedder = Embedder.load(model, device="cpu", normalize=True)
+    [hit] = open_index(model, documents).search("b", top_k=1)
+    vectors = embedder([f"f f f {text}" for *_, text in ALL])
+    assert hit.score == pytest.approx((vectors @ embedder("a a a b")).max(), abs=1e-5)
