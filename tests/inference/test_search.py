@@ -77,7 +77,10 @@ ALL = [("a.txt", 1, "a b c."), ("a.txt", 3, "d e f."), ("b.md", 3, "c c c\nc"), 
     ("text", "expected"),
     [
         ("a b\nc\n\nd", [(1, "a b\nc"), (4, "d")]),
-        ("A b c d. E f a b. C d e f.", [(1, "A b c d."), (1, "E f a b."), (1, "C d e f.")]),
+        (
+            "Aa bb cc dd. Ee ff aa bb. Cc dd ee ff.",
+            [(1, "Aa bb cc dd."), (1, "Ee ff aa bb."), (1, "Cc dd ee ff.")],
+        ),
         ("a b c d e\na b c d e\na b c", [(1, "a b c d e"), (2, "a b c d e\na b c")]),
         ("a b c d e f a b c d e f", [(1, "a b c d e f a b"), (1, "c d e f")]),
         ("abcdefabcdef " * 2, [(1, "abcdefabcdef abcdefabcdef")]),  # a word is one token

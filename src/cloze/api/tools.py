@@ -90,6 +90,7 @@ def serve(
     allowed_host: Sequence[str] = (),
     cors: Sequence[str] = (),
     evaluation: str | Path | None = None,
+    search: str | Path | None = None,
     lesson: Sequence[str | Path] = (),
     log: Literal["json"] | None = None,
     threads: int | None = None,
@@ -113,6 +114,7 @@ def serve(
         cors: web origin whose pages may send requests, as in https://example.org; may be repeated.
         evaluation: file that cloze evaluate wrote with -o or --errors, which the page shows in its view Errors: .jsonl,
             .csv or .tsv.
+        search: folder of text files, or one, that POST /search answers from with the first model that makes vectors.
         lesson: file of a lesson, shown after the bundled lessons; may be repeated.
         log: json writes a line for each request, and all messages as JSON.
         threads: number of threads that compute (default: OMP_NUM_THREADS, else the cores, or fewer by a CPU quota).
@@ -125,7 +127,7 @@ def serve(
     from cloze.serving.app import create_app
     from cloze.serving.json_log import log_as_json
     from cloze.serving.lessons import read_lessons
-    from cloze.serving.served_model import load_models
+    from cloze.serving.served_model import index_documents, load_models
 
     note = Progress().note if log is None else log_as_json()
     if not host.strip() or (api_key_file is None and not open):
@@ -139,6 +141,8 @@ def serve(
     number = server.set_threads(number, directories.values())
     with server.bind(host, port) as listening:
         models = load_models(directories, device=device, precision=precision)
+        if search is not None:
+            models = index_documents(models, search, Progress())
         is_local = ip_address(listening.getsockname()[0]).is_loopback
         hosts = {host, "127.0.0.1", "::1", "localhost", *allowed_host}
         app = create_app(

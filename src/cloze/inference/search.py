@@ -126,7 +126,8 @@ class PassageIndex:
         lowest = np.partition(scores, -top_k)[-top_k] if top_k < len(scores) else -np.inf
         candidates = np.flatnonzero(scores >= lowest)
         order = candidates[np.argsort(-scores[candidates], kind="stable")][:top_k]
-        return [Hit(*self.places[i], score=float(scores[i]), text=self.texts[i]) for i in order.tolist()]
+        rows = ((self.places[i], float(scores[i]), self.texts[i]) for i in order)
+        return [Hit(file, line, score, text) for (file, line), score, text in rows]
 
 
 def _prompt(embedder: Embedder, name: str) -> str:

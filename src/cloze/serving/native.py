@@ -19,6 +19,7 @@ from cloze.inference.embedder import Vectors
 from cloze.inference.explain import ExplainConfig, Explanation, PendingExplanation
 from cloze.inference.predictor import Predictor
 from cloze.inference.pretrained_heads import MaskedCopy, SentenceScore
+from cloze.inference.search import MAX_RERANKED, Hit
 from cloze.inference.text_predictors import span_questions
 from cloze.serving.limits import FEW_INPUTS, MAX_CANDIDATES
 from cloze.serving.queue import Kernel, Queue, Request, current_request
@@ -39,6 +40,7 @@ from cloze.serving.schema import (
     FillRequest,
     NextSentenceRequest,
     PredictRequest,
+    SearchRequest,
     SimilarityRequest,
     TagRequest,
     TextsRequest,
@@ -46,7 +48,7 @@ from cloze.serving.schema import (
     TokenizeRequest,
     is_blank,
 )
-from cloze.serving.served_model import EmbeddingInput, FillWindow, ServedModel
+from cloze.serving.served_model import ABILITIES, EmbeddingInput, FillWindow, ServedModel
 from cloze.tasks.answers.tags import PredictedEntity
 from cloze.tasks.arrays import normalize, sigmoid, softmax
 from cloze.tasks.features import TextFeature, encode_text
@@ -150,6 +152,23 @@ async def similarity(served: ServedModel, request: SimilarityRequest, queue: Que
     vectors = normalize(np.stack([vector for vector, _ in rows]))
     cosines: Vectors = vectors[1:] @ vectors[0]
     return cosines
+
+
+async def search(served: ServedModel, request: SearchRequest, queue: Queue) -> list[Hit]:
+    """Return the passages of the server's documents that are nearest to a question."""
+    index, ranker, top_k = served.index, served.ranker, request.top_k
+    assert index is not None
+    if request.rerank and ranker is None:
+        raise InputError("no ranker is served", where="rerank", remedy=ABILITIES["rerank"][1])
+    inputs = [EmbeddingInput(request.query, index.prompt)]
+    [(vector, _)] = await run_windows(queue, inputs, served.token_ids, served.embed)
+    nearest = functools.partial(index.nearest, vector, max(top_k, MAX_RERANKED) if request.rerank else top_k)
+    hits: list[Hit] = await queue.run(nearest, tokens=0, thread="texts")
+    if not request.rerank or ranker is None:
+        return hits
+    texts: Any = [hit.text for hit in hits]
+    ranked = await rank(ranker, DocumentsRequest(query=request.query, documents=texts, top_n=top_k), queue)
+    return [replace(hits[i], score=score) for i, score in ranked]
 
 
 async def _embed(
@@ -422,6 +441,7 @@ _CHOICE = {"inputs": {"prompt": "She opened the door and", "choices": ["went in.
 ROUTES = (
     Route("/embed_all", "embed", embed_all, EmbeddingRequest, list[list[list[float]]], _RIVER),
     Route("/similarity", "embed", similarity, SimilarityRequest, list[float], {"inputs": _SENTENCES}),
+    Route("/search", "search", search, SearchRequest, list[Hit], {"query": "How high is the river?"}),
     Route("/tokenize", "tokenize", tokenize, TokenizeRequest, list[list[Token]], _BURST),
     Route("/decode", "tokenize", decode, DecodeRequest, list[str], {"ids": [2, 8, 9, 3]}),
     Route("/likelihood", "fill", likelihood, TextsRequest, list[SentenceScore], _ROSE),

@@ -180,6 +180,17 @@ class SimilarityRequest(ModelRequest):
     """How the texts are prepared."""
 
 
+class SearchRequest(ModelRequest):
+    """A question about the documents of the server."""
+
+    query: NonBlankText
+    """The question."""
+    top_k: int = Field(default=10, ge=1, le=1000)
+    """Number of passages."""
+    rerank: bool = False
+    """Have the served ranker order the nearest 50."""
+
+
 class TokenizeRequest(TextsRequest, PromptOptions):
     """Texts to tokenize."""
 

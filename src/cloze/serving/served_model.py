@@ -24,9 +24,11 @@ from cloze.inference.pretrained_heads import (
     SentenceScorer,
     top_tokens,
 )
+from cloze.inference.search import PassageIndex
 from cloze.models.config_file import load_labels
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import Engine
+from cloze.progress import Progress
 from cloze.tasks.answers.choice import Choice
 from cloze.tasks.answers.label_set import LabelSet
 from cloze.tasks.answers.number import Number
@@ -96,6 +98,10 @@ class ServedModel:
     """A `Predictor`, the fine-tuned model with its task."""
     labels: tuple[str, ...] = ()
     """The classes of the fine-tuned model as config.json names them, in the order of its logits."""
+    index: PassageIndex | None = None
+    """The documents of /search."""
+    ranker: "ServedModel | None" = None
+    """The model that orders passages of /search."""
 
     @classmethod
     def load(
@@ -249,6 +255,7 @@ _NO_GRADIENTS = "(neither int8 nor an exported graph: they have no gradients)"
 ABILITIES: Mapping[str, tuple[Callable[[ServedModel], object], str]] = {
     "encode": (_has_layers, "Serve any encoder that is not an exported graph"),
     "embed": (_makes_vectors, "Serve any encoder, or its exported graph"),
+    "search": (attrgetter("index"), "Serve documents: --search DOCS"),
     "tokenize": (lambda served: True, "Serve any model"),
     "fill": (attrgetter("fill_mask"), "Serve a pre-trained model, with its masked-word head"),
     "next-sentence": (attrgetter("next_sentence"), "Serve a pre-trained model, with its next-sentence head"),
@@ -288,6 +295,16 @@ def load_models(
         name: ServedModel.load(name, path, device=device, precision=precision)
         for name, path in directories.items()
     }
+
+
+def index_documents(
+    models: Mapping[str, ServedModel], documents: str | Path, progress: Progress
+) -> dict[str, ServedModel]:
+    """Give the first model that embeds an index of documents, and the first ranker."""
+    served = find_model(models, None, "embed", route="--search")
+    ranker = next((model for model in models.values() if "rerank" in model.abilities), None)
+    index = PassageIndex.open(served.embedder, documents, progress=progress)
+    return {**models, served.name: replace(served, index=index, ranker=ranker)}
 
 
 def find_model(
