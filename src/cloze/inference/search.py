@@ -80,7 +80,7 @@ class PassageIndex:
         root = Path(documents)
         if not root.exists():
             raise InputError("no such file or folder", where=root)
-        encoder = replace(embedder, prompt=_prompt(embedder, "document"), normalize=True)
+        encoder = replace(embedder, prompt=_prompt(embedder, "document", "passage", "corpus"), normalize=True)
         model = (directory_sha256(encoder.directory), encoder.output, encoder.engine.number_format)
         settings = repr((_FORMAT, *model, encoder.max_seq_length, encoder.prompt, encoding)).encode()
         folder = (root if root.is_dir() else root.parent) / FOLDER / hashlib.sha256(settings).hexdigest()
@@ -94,7 +94,8 @@ class PassageIndex:
                 except InputError as error:
                     unread.append(error)
                 bar.advance(1)
-        if not chunks:
+        places = [(file, line) for file, (lines, _, _) in chunks for line in lines]
+        if not places:
             raise unread[0] if unread else InputError("contains no text", where=root)
         if unread:
             what = f"{format_count(len(unread), 'file')} left out. {unread[0]}"
@@ -102,7 +103,6 @@ class PassageIndex:
         if root.is_dir():
             for outdated in {*folder.glob("*.parquet")} - {*stored.values()}:
                 outdated.unlink(missing_ok=True)
-        places = [(file, line) for file, (lines, _, _) in chunks for line in lines]
         texts = [text for _, (_, texts, _) in chunks for text in texts]
         return cls(embedder, places, texts, np.concatenate([vectors for _, (_, _, vectors) in chunks]))
 
@@ -130,9 +130,10 @@ class PassageIndex:
         return [Hit(file, line, score, text) for (file, line), score, text in rows]
 
 
-def _prompt(embedder: Embedder, name: str) -> str:
-    stored = embedder.stored
-    return stored.prompt(name, where=embedder.directory) if name in stored.prompts else embedder.prompt
+def _prompt(embedder: Embedder, *names: str) -> str:
+    # Source: sentence-transformers 5, encode_query and encode_document
+    name = next((name for name in names if name in embedder.stored.prompts), None)
+    return embedder.prompt if name is None else embedder.stored.prompt(name, where=embedder.directory)
 
 
 def _chunks(encoder: Embedder, file: str, encoding: str | None, stored: Path) -> list[Chunk]:
@@ -153,7 +154,7 @@ def _chunks(encoder: Embedder, file: str, encoding: str | None, stored: Path) ->
         raise InputError("its vectors hold NaN or infinite values", where=encoder.directory)
     with write_file(stored) as temporary:
         write_vector_table([(columns, vectors)], temporary, ".parquet", "texts", encoder.width)
-    return list(read_chunks(stored))
+    return [(columns["line"], columns["text"], vectors)]
 
 
 def _split(encoder: Embedder, lines: Sequence[str], limit: int) -> Iterator[tuple[int, str]]:
