@@ -89,6 +89,7 @@ if __name__ == "__main__":
 
             def words(t):
                 return re.findall(r"\w+", t.lower())
+
             bm = BM25Okapi([words(t) for t in texts])
             ranked = [np.argsort(-bm.get_scores(words(q)), kind="stable")[:10].tolist() for q, _ in questions]
             continue
@@ -137,7 +138,9 @@ if __name__ == "__main__":
                 for row, hits in zip(found, saved["hits"], strict=False)
             )
             gap = max(
-                abs(h["score"] - s) for row, hits in zip(found, saved["hits"], strict=False) for h, (_, s) in zip(row, hits, strict=False)
+                abs(h["score"] - s)
+                for row, hits in zip(found, saved["hits"], strict=False)
+                for h, (_, s) in zip(row, hits, strict=False)
             )
             out |= {
                 "questions_with_the_same_ten_in_order": same,

@@ -91,11 +91,12 @@ for count in map(int, sys.argv[2:]):
 
     for i in range(5):
         ask(i)
+
     def stat():
-        return (
-            sum(map(int, open(f"/proc/{server.pid}/stat").read().rsplit(")", 1)[1].split()[11:13]))
-            / os.sysconf("SC_CLK_TCK")
-        )
+        return sum(
+            map(int, open(f"/proc/{server.pid}/stat").read().rsplit(")", 1)[1].split()[11:13])
+        ) / os.sysconf("SC_CLK_TCK")
+
     c0 = stat()
     times = [ask(i) for i in range(60)]
     c = (stat() - c0) / 60
