@@ -8,9 +8,10 @@ from clients import Client, client_of, listening
 from kinds_of_models import write_models
 from server_process import ServerProcess
 
+from cloze.progress import SILENT
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
-from cloze.serving.served_model import ServedModel, load_models
+from cloze.serving.served_model import ServedModel, index_documents, load_models
 
 
 @pytest.fixture(scope="session")
@@ -19,8 +20,12 @@ def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
-def models(directories: Mapping[str, Path]) -> dict[str, ServedModel]:
-    return load_models(directories, device="cpu")
+def models(
+    directories: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, ServedModel]:
+    documents = tmp_path_factory.mktemp("documents") / "documents.txt"
+    documents.write_text("The river rose.\n\nIt was night.\n")
+    return index_documents(load_models(directories, device="cpu"), documents, SILENT)
 
 
 @pytest.fixture(scope="session")

@@ -130,7 +130,7 @@ def test_info_lists_the_abilities_of_each_model(client: Client) -> None:
     info = client.get("/info").json()
     abilities = {each["name"]: set(each["abilities"]) for each in info["models"]}
     assert {name: has - {"encode", "embed", "tokenize"} for name, has in abilities.items()} == {
-        "bert": {"fill", "next-sentence"},
+        "bert": {"fill", "next-sentence", "search"},
         "classifier": {"predict", "explain"},
         "topics": {"predict", "explain"},
         "tagger": {"tag"},

@@ -46,11 +46,13 @@ class Hit(Result):
     """A passage that is near to a question."""
 
     file: str
+    """Path of its document."""
     line: int
-    """Line at which the passage begins, from 1."""
+    """Line at which it begins, from 1."""
     score: float
     """Cosine of its vector and the question's, or the score of the reranker."""
     text: str
+    """The passage itself."""
 
 
 @dataclass(frozen=True, eq=False)
