@@ -40,12 +40,14 @@ _MAX_KEYS = 64
 class Dialect(NamedTuple):
     """How the answer of a verb becomes a response, and the request of another server one of the verb."""
 
-    write: Callable[[ServedModel, Any, Any], Any]
+    write: Callable[[ServedModel, Any, Any], Any] = lambda _, __, answer: answer
     """Converts an answer, given the request."""
-    read: Callable[[ServedModel, Any], ModelRequest] | None = None
-    """Converts a request; None if it is that of the verb."""
+    read: Callable[[ServedModel, Any], ModelRequest] = lambda _, request: request
     is_slow: bool = False
     """Whether `write` takes as long as tokenizing, and needs its thread."""
+
+
+_OF_VERB = Dialect()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +64,17 @@ class Route:
     """The type of the response in the OpenAPI schema; None leaves the route out of it."""
     example: Mapping[str, Any] | None = None
     """A request, for the OpenAPI schema and /docs."""
-    dialect: Dialect | None = None
+    dialect: Dialect = _OF_VERB
 
     @property
     def handler(self) -> Callable[..., Any]:
         """The function whose docstring is the description in the OpenAPI schema."""
-        write = None if self.dialect is None else self.dialect.write
-        return write if write is not None and write.__doc__ else self.verb
+        return self.dialect.write if self.dialect.write.__doc__ else self.verb
 
     async def answer(self, served: ServedModel, request: Any, queue: Queue) -> Any:
         """Return the response to a request."""
-        if self.dialect is None:
-            return await self.verb(served, request, queue)
         write, read, is_slow = self.dialect
-        answer = await self.verb(served, request if read is None else read(served, request), queue)
+        answer = await self.verb(served, read(served, request), queue)
         if not is_slow:
             return write(served, request, answer)
         return await queue.run(lambda: write(served, request, answer), tokens=0, thread="texts")
