@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from markupsafe import Markup
 from torch import Tensor, nn
@@ -28,6 +29,7 @@ from cloze.tokenization.tokenizer import Encoding, Tokenizer
 
 EMBEDDINGS = ("word", "segment", "position")
 """The three embeddings that are summed."""
+_DIGITS = 6
 _MAX_MEGABYTES = 32  # of a page, for browsers
 
 
@@ -173,6 +175,11 @@ def attention_map(model: Encoder, tokenizer: Tokenizer, text: str, pair: str | N
 def to_base64(values: Tensor) -> str:
     """Return numbers as little-endian float32 in base64."""
     return base64.b64encode(values.numpy().astype("<f4").tobytes()).decode()
+
+
+def rounded(values: Tensor) -> Any:
+    """Return numbers with few digits, for JSON."""
+    return np.round(values.double().numpy(), _DIGITS).tolist()
 
 
 def attention_row(layer: LayerAttention, *, head: int, token: int) -> dict[str, Tensor]:

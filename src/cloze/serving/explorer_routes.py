@@ -23,10 +23,7 @@ from cloze.serving.schema import TOO_LONG, Many, ModelRequest, NonBlankText, Tex
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.texts import LabeledText
 
-MAX_OCCURRENCES = 64
-"""Of a word; the response grows with their square."""
 _TOP_K = 5
-_DIGITS = 6
 
 
 class TextRequest(ModelRequest):
@@ -135,22 +132,9 @@ def guess(served: ServedModel, request: GuessRequest) -> dict[str, Any]:
 
 def word(served: ServedModel, request: WordRequest) -> dict[str, Any]:
     """Return the vectors of a word in each layer, in two dimensions, and their cosines."""
-    from cloze.explorer.word_in_context import word_in_context  # needs torch: a graph answers without
+    from cloze.serving import explorer_views  # needs torch: a graph answers without
 
-    shown = request.word, request.sentences
-    senses = word_in_context(served.encoder, served.tokenizer, *shown, max_occurrences=MAX_OCCURRENCES)
-    points, shares = senses.project_to_plane()
-    return {
-        "occurrences": senses.occurrences,
-        "points": rounded(points),
-        "shares": rounded(shares),
-        "cosines": rounded(senses.cosines()),
-    }
-
-
-def rounded(values: Any) -> Any:
-    """Return the numbers of an array or a tensor, with few digits."""
-    return np.round(np.asarray(values, np.float64), _DIGITS).tolist()
+    return explorer_views.word(served, request.word, request.sentences)
 
 
 def _view(name: str) -> Verb:

@@ -1,4 +1,4 @@
-"""The numbers of the explorer page's views, ready for JSON: attention, one head, the layers, a word's senses."""
+"""The numbers of the explorer page's views, ready for JSON: attention, one head, the layers, answers without heads."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -21,18 +21,21 @@ from cloze.explorer.encoder_internals import (
     input_embeddings,
     masked_lm_logits,
     movements,
+    rounded,
     to_base64,
     trace_masked_lm,
     trace_token,
 )
 from cloze.explorer.text_window import TextWindow
+from cloze.explorer.word_in_context import word_in_context
 from cloze.inference.pretrained_heads import IS_NEXT, Candidate, FillMask, NextSentence, top_candidates
-from cloze.serving.explorer_routes import rounded
 from cloze.serving.queue import Queue
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.arrays import log_of_sum, softmax
 from cloze.tasks.texts import LabeledText
 
+MAX_OCCURRENCES = 64
+"""Of a word; the response grows with their square."""
 _FIRST_DIMENSIONS = 8
 _TOP_K = 5
 _INPUTS = (*EMBEDDINGS, "normalized")
@@ -248,6 +251,18 @@ class _Ablation:
         return [
             {"score": answer} if isinstance(answer, float) else answer.probabilities for answer in answers
         ]
+
+
+def word(served: ServedModel, word: str, sentences: list[str]) -> dict[str, Any]:
+    """Return the vectors of a word in each layer, in two dimensions, and their cosines."""
+    shown = served.encoder, served.tokenizer, word, sentences
+    senses = word_in_context(*shown, max_occurrences=MAX_OCCURRENCES)
+    points, shares = senses.project_to_plane()
+    arrays = {"points": points, "shares": shares, "cosines": senses.cosines()}
+    return {
+        "occurrences": senses.occurrences,
+        **{name: rounded(torch.from_numpy(array)) for name, array in arrays.items()},
+    }
 
 
 def _size(served: ServedModel) -> dict[str, int]:
