@@ -13,6 +13,7 @@ import cloze
 from cloze.errors import InputError
 from cloze.export import onnx as export
 from cloze.file_io import cache_directory
+from cloze.inference import graph_model
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.torch_internals import cpu_instructions
 from cloze.serving.served_model import ServedModel
@@ -32,6 +33,24 @@ TEXTS = [
 COSINES = {"minilm": 0.995, "cloze-mini-sentences": 0.998}
 LOSS_OF_7_BITS = 0.0015
 """Of cosines, on processors without VNNI."""
+
+
+@pytest.mark.slow
+def test_short_texts_have_a_session_of_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, threads = graph_model.start_session, list[int]()
+
+    def spy(graph: Path, *, threads: int, of_all: list[int] = threads) -> Any:
+        of_all.append(threads)
+        return start(graph, threads=threads)
+
+    monkeypatch.setattr(graph_model, "start_session", spy)
+    answers = []
+    for count in (1, 2):
+        monkeypatch.setattr(graph_model, "openmp_threads", lambda count=count: count)
+        embedder = cloze.Embedder.load("cloze-mini-sentences", precision="int8")
+        answers.append([embedder(text) for text in ("A dog runs.", "A dog runs. " * 40)])
+    assert threads == [1, 2, 1]
+    np.testing.assert_allclose(answers[0], answers[1], atol=1e-5)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from cloze.config import MOVABLE, Changeable, Positive, Range, Settings, read_to
 from cloze.errors import InputError
 from cloze.tasks.config import resolve_task
 from cloze.tasks.task import Task
-from cloze.training.config import MAX_EVALUATIONS, RunSettings, check_run
+from cloze.training.config import MAX_EVALUATIONS, RunSettings
 from cloze.training.optimizer import OptimizerConfig
 
 DEV_FRACTION = 0.1
@@ -146,7 +146,7 @@ class FinetuneConfig(RunSettings):
     log_every_steps: Changeable[Positive[int]] = 10
 
     def _check(self) -> None:
-        check_run(self.license, self.micro_batch_tokens, self.max_seq_length)
+        self.check_run(self.max_seq_length)
         if self.num_runs > _MAX_RUNS:
             raise ValueError(f"seeds, folds and grid make {self.num_runs:,} runs, more than {_MAX_RUNS:,}")
         if (self.fold or 1) > self.folds:

@@ -3,13 +3,10 @@
 Shapes: B sequences, L columns, T tokens in the packed batch, P masked positions, D hidden.
 """
 
-import os
-import sys
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,6 +29,7 @@ from cloze.models.engine import (
     HeadOutput,
     Output,
     VectorOutput,
+    thread_pool,
 )
 from cloze.models.pooling import pool_groups
 from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
@@ -62,6 +60,7 @@ _LOGITS_OF_PRETRAINING = {
     "BertForNextSentencePrediction": "seq_relationship_logits",
 }
 """The output of a graph with both heads of pre-training for each of them."""
+_MAX_NARROW, _MAX_SHORT = 384, 64  # hidden size and tokens that one thread computes as fast as two, idle
 _SILENT = 4  # ONNX Runtime's log prints names of the file as they are; errors are exceptions, too
 _EXPORT_AGAIN = "Export the model again: cloze export MODEL -o NEW"
 _REMEDY = "Give the model that it was exported from"
@@ -112,7 +111,10 @@ class GraphModel(Model):
             what = f"an exported graph runs on the CPU, not on {device}"
             raise InputError(what, where="device", remedy=_REMEDY)
         threads = openmp_threads() or compute_threads()  # torch's is 1 where a server loads
-        self._session = start_session(directory / GRAPH_FILE, threads=threads)
+        self._session = self._short_session = start_session(directory / GRAPH_FILE, threads=threads)
+        is_narrow = self.facts.precision == "int8" and self.config.hidden_size <= _MAX_NARROW
+        if threads > 1 and is_narrow:  # which waits for other threads longer than they compute
+            self._short_session = start_session(directory / GRAPH_FILE, threads=1)
         self.has_vectors = bool({_VECTORS, _HIDDEN} & {*self.facts.outputs})
 
     def has(self, output: HeadOutput) -> bool:
@@ -135,7 +137,9 @@ class GraphModel(Model):
         for name, stored in names.items():
             width = tuple(sizes[size] for size in shapes[name] if size != "length")
             outputs[name] = GraphOutput(stored, width, "length" in shapes[name])
-        return GraphEngine(self._session, facts, outputs, output, self.directory / GRAPH_FILE)
+        return GraphEngine(
+            self._session, self._short_session, facts, outputs, output, self.directory / GRAPH_FILE
+        )
 
     def _logits(self, output: HeadOutput) -> dict[str, str]:
         """Return the outputs of the graph that are those of a head, by their names in `run`."""
@@ -170,6 +174,7 @@ class GraphEngine:
     def __init__(
         self,
         session: "onnxruntime.InferenceSession",
+        short_session: "onnxruntime.InferenceSession",
         facts: GraphFacts,
         outputs: Mapping[str, GraphOutput],
         output: Output,
@@ -178,7 +183,12 @@ class GraphEngine:
         """Compute a small batch, and refuse a graph that has other inputs or outputs than its description."""
         self.number_format: str = facts.precision
         self.num_parameters = facts.parameters
-        self._session, self._outputs, self._output = session, outputs, output
+        self._session, self._short_session, self._outputs, self._output = (
+            session,
+            short_session,
+            outputs,
+            output,
+        )
         ids_BL = np.zeros((2, min(3, facts.encoder.max_position_embeddings)), np.int64)
         try:
             if [stored.name for stored in session.get_outputs()] != list(facts.outputs):
@@ -207,9 +217,10 @@ class GraphEngine:
         return {_VECTORS: vectors_BD[:, : output.truncate_dim]}
 
     def _compute(self, inputs: Mapping[str, Any]) -> list[FloatArray]:
-        outputs = self._outputs.values()
+        outputs, is_short = self._outputs.values(), inputs["input_ids"].size <= _MAX_SHORT
+        session = self._short_session if is_short else self._session
         try:
-            arrays: list[FloatArray] = _run(self._session, [output.name for output in outputs], inputs)
+            arrays: list[FloatArray] = _run(session, [output.name for output in outputs], inputs)
         except Exception as error:
             if is_out_of_memory(error):
                 raise
@@ -281,21 +292,10 @@ def _run(session: "onnxruntime.InferenceSession", names: Sequence[str], inputs: 
     try:
         if threading.current_thread() is not threading.main_thread():
             return session.run(names, inputs, options)
-        return _other_thread().submit(session.run, names, inputs, options).result()
+        return thread_pool(1).submit(session.run, names, inputs, options).result()
     finally:
         options.terminate = True
         RUNNING.discard(options)
-
-
-@cache
-def _other_thread() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, thread_name_prefix="cloze-graph")
-
-
-if sys.platform != "win32":  # which forks no processes
-    os.register_at_fork(
-        after_in_child=_other_thread.cache_clear
-    )  # a forked process has no threads but its first
 
 
 def _one_line(error: Exception) -> str:

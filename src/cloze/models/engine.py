@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -172,7 +172,7 @@ def map_concurrently(
         set_intra_op_threads(threads // concurrency)
         return function(item)
 
-    pool, pending = _pool(concurrency), deque[tuple[Item, Future[Result]]]()
+    pool, pending = thread_pool(concurrency), deque[tuple[Item, Future[Result]]]()
     try:
         for item in items:
             pending.append((item, pool.submit(compute, item)))
@@ -187,11 +187,13 @@ def map_concurrently(
         set_intra_op_threads(threads)  # MKL has one number for the whole process
 
 
-@lru_cache(maxsize=1)
-def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return the thread pool of the process; threads keep their memory between calls, new ones would fault it in."""
+@cache
+def thread_pool(threads: int) -> ThreadPoolExecutor:
+    """Return a thread pool of the process; threads keep their memory between calls, new ones would fault it in."""
     return ThreadPoolExecutor(threads, thread_name_prefix="cloze-batch")
 
 
 if sys.platform != "win32":  # which forks no processes
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked process has no threads but its first
+    os.register_at_fork(
+        after_in_child=thread_pool.cache_clear
+    )  # a forked process has no threads but its first

@@ -11,7 +11,7 @@ from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.models.encoder import all_sizes, find_size, get_encoder_class
 from cloze.models.encoder_config import EncoderConfig
-from cloze.training.config import EvaluationConfig, RunSettings, check_run
+from cloze.training.config import EvaluationConfig, RunSettings
 
 MODEL_OVERRIDES_WITH_INIT = (
     "model.hidden_dropout_prob",
@@ -150,7 +150,7 @@ class PretrainConfig(RunSettings):
 
     def _check(self) -> None:
         longest = max((phase.max_seq_length for phase in self.phases), default=0)
-        check_run(self.license, self.micro_batch_tokens, longest)
+        self.check_run(longest)
         if (self.steps is None) == (self.budget_seconds is None):
             raise ValueError("set either steps or a budget: `steps=10000` or `budget=30m`")
         if self.google_instances is not None:

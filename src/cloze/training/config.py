@@ -55,13 +55,10 @@ class RunSettings(Settings):
         """Return the tokens of a micro-batch on a device."""
         return self.micro_batch_tokens or (4096 if device.type == "cpu" else 16_384)
 
-
-def check_run(license: str, micro_batch_tokens: int | None, longest_sequence: int) -> None:
-    """Raise ValueError for no license, or for micro-batches of fewer tokens than the longest sequence."""
-    if not LICENSE.fullmatch(license):
-        examples = f"apache-2.0, cc-by-sa-4.0 or {UNKNOWN_LICENSE}"
-        raise ValueError(f"license {license!r} is not an identifier such as {examples}")
-    if micro_batch_tokens is not None and micro_batch_tokens < longest_sequence:
-        raise ValueError(
-            f"micro_batch_tokens {micro_batch_tokens} is less than a sequence ({longest_sequence})"
-        )
+    def check_run(self, longest: int) -> None:
+        """Raise ValueError for no license, or for micro-batches of fewer tokens than the longest sequence."""
+        if not LICENSE.fullmatch(self.license):
+            examples = f"apache-2.0, cc-by-sa-4.0 or {UNKNOWN_LICENSE}"
+            raise ValueError(f"license {self.license!r} is not an identifier such as {examples}")
+        if (tokens := self.micro_batch_tokens) is not None and tokens < longest:
+            raise ValueError(f"micro_batch_tokens {tokens} is less than a sequence ({longest})")
