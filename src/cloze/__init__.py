@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from cloze.api.models import fill as fill
     from cloze.api.models import import_model as import_model
     from cloze.api.models import next_sentence as next_sentence
+    from cloze.api.predictions import next_labels as next_labels
     from cloze.api.predictions import predict_file as predict_file
     from cloze.api.pretraining import plan_pretraining as plan_pretraining
     from cloze.api.pretraining import pretrain as pretrain

@@ -83,6 +83,7 @@ USES = {
     "embed": "embed {text} -m {run} -o {tmp}/vectors.parquet",
     "neighbors": "neighbors night -m {run}",
     "search": "search {text} night -m {run}",
+    "next-labels": "next-labels {table} -m {classifier} -k 3",
     "attention": "attention night -m {run} -o {tmp}/attention.html",
     "serve": "serve -m {checkpoint} --port 0",
     "import": "import {checkpoint} -o {tmp}/imported",

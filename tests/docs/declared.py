@@ -22,7 +22,7 @@ def shortening_flags(verb: str, arguments: list[str]) -> list[str]:
         settings = [*NANO, "--set=model.max_position_embeddings=512"]
         return [flag for flag in settings if "--init" not in arguments or "=model." not in flag]
     if verb == "finetune":
-        return [*NANO_TASK, "--set=epochs=1"]
+        return [*NANO_TASK, *([] if "logistic" in arguments else ["--set=epochs=1"])]
     if verb == "vocab":
         return ["--size", "500", "--workers", "1"]
     if verb in ("corpus", "vocab extend") and "--dry-run" not in arguments:

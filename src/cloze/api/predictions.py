@@ -137,6 +137,59 @@ def predict_file(
     return iter(())
 
 
+@checks_arguments()
+def next_labels(
+    input_file: str | Path,
+    *,
+    model: "str | Path | Predictor",
+    top_k: int = 50,
+    output: str | Path | None = None,
+    csv_safe: CsvSafe = False,
+    device: Device = "auto",
+    precision: ModelPrecision = None,
+    overwrite: Overwrite = False,
+    progress: ShowProgress = False,
+    **options: Unpack[RowOptions],
+) -> list[dict[str, Any]]:
+    """Choose the unlabeled rows to label next (active learning): uncertain ones that differ from each other.
+
+    Of the rows with the smallest margins, ten times as many as asked for, k-means finds the most central ones. A
+    margin is the difference of the two highest probabilities. The command line prints JSON lines.
+
+    Args:
+        input_file: path or URL of unlabeled data in the format of the task.
+        model: a classifier: checkpoint, run or hf://org/name.
+        top_k: number of rows.
+        output: path or URL of a file to write, too, as of `predict`.
+
+    Returns:
+        The predictions of the rows and their margins, the least certain first.
+    """
+    from cloze.arguments import check_integer
+    from cloze.data.row_files import write_rows
+    from cloze.inference.load import as_predictor
+    from cloze.inference.next_labels import choose_next_labels
+    from cloze.remote_files import to_path_or_url
+    from cloze.tasks.config import with_settings
+    from cloze.tasks.predict import check_answer_files, prediction_row, with_other_cells
+
+    count, shown = check_integer(top_k, "top_k"), resolve_progress(progress)
+    check_answer_files(output, None, overwrite=overwrite, source=input_file, csv_safe=csv_safe)
+    predictor = as_predictor(model, device=device, precision=precision)
+    task = with_settings(predictor.task, is_trained=True, **options)
+    source = to_path_or_url(input_file, "input_file")
+    examples, cells = zip(*task.read(source, labeled=False, keeps_others=True), strict=True)
+    chosen = choose_next_labels(replace(predictor, task=task), examples, count, progress=shown)
+    rows = {
+        i: prediction_row(task, i + 1, examples[i], answer) | {"margin": margin}
+        for i, answer, margin in chosen
+    }
+    if output is not None:
+        table = (with_other_cells(row, cells[i]) for i, row in rows.items())
+        write_rows(table, str(output), csv_safe=csv_safe, progress=shown)
+    return list(rows.values())
+
+
 def find_inputs(
     first: str | Path, others: str | Path | Sequence[str | Path]
 ) -> tuple[str | None, str, list[str]]:

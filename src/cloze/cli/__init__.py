@@ -36,6 +36,7 @@ _TABLE = {
     "evaluate": ("training", "score a model on labeled data or on held-out text"),
     "score": ("training", "score a file of predictions"),
     "predict": ("answers", "print predictions of a fine-tuned model, of a file as JSON lines"),
+    "next-labels": ("answers", "choose the unlabeled rows to label next"),
     "glue-submission": ("answers", "write the zip file that the GLUE server takes"),
     "fill": ("answers", "fill in the [MASK] tokens of a text"),
     "next": ("answers", "predict whether sentence B follows sentence A"),

@@ -61,6 +61,13 @@ def _describe_answer(row: dict[str, Any]) -> Iterator[str]:
         yield "no entities"
 
 
+@verb("next-labels", "next_labels")
+def _show_next_labels(rows: list[dict[str, Any]]) -> None:
+    from cloze.data.row_files import write_json_lines
+
+    write_json_lines(rows, sys.stdout)
+
+
 @verb("fill", "fill")
 def _show_fill(filled: "list[FilledText]", *, flags: CommonOptions) -> None:
     for answer in filled:

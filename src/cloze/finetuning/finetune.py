@@ -34,6 +34,7 @@ from cloze.parallel_map import WorkerPlacement, Workers, map_unordered
 from cloze.process import configure_memory
 from cloze.progress import SILENT, Progress
 from cloze.tables import format_score
+from cloze.tasks.answers.one_label import OneLabel
 from cloze.tasks.config import to_toml
 from cloze.tasks.labels import describe_classes
 from cloze.tasks.task import Task
@@ -53,6 +54,7 @@ from cloze.training.run_directory import (
 )
 from cloze.training.workers import LoadedPerWorker, place_workers
 
+_FEW_ROWS = 64  # with fewer a class fine-tuning is no better than a logistic regression
 TRIALS, TRIALS_FOLDER = "trials.json", "trials"
 Results: TypeAlias = dict[str, dict[str, Any]]
 """The content of each trial's `scores.json`, by its name."""
@@ -86,6 +88,9 @@ def finetune(
         prepared = prepare_data(task, config, context, launch.progress)
         if context.is_rank_zero:
             tell(prepared.data.findings, launch.progress)
+            num_classes = len(prepared.task.answer.class_names) if isinstance(task.answer, OneLabel) else 0
+            if config.head == "dense" and len(prepared.data.train) < _FEW_ROWS * num_classes:
+                launch.progress.note(f"fewer than {_FEW_ROWS} rows a class: --head logistic is often better")
         config, files = prepared.config, dict[str, Path]()
         for name in ("train", "dev"):  # data in memory become files of the run
             source = getattr(config, name)

@@ -18,7 +18,7 @@ from cloze.progress import Progress
 from cloze.tasks.answers.kind import AnswerKind
 from cloze.tasks.task_batch import TaskBatch
 
-PRIOR_VARIANCE = 10.0
+PRIOR_VARIANCE = 1.0
 """Of a weight, for vectors with a mean squared distance of 1 from their mean: `C` of scikit-learn."""
 _MAX_STEPS, _MIN_SCALE = 1000, 1e-12
 
