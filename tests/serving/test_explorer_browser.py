@@ -32,10 +32,13 @@ from cloze.data.row_files import write_rows
 from cloze.explorer.encoder_internals import attention_map, heads_off, input_embeddings
 from cloze.inference.explain import explain
 from cloze.inference.predictor import Predictor
+from cloze.inference.search import PassageIndex
 from cloze.metrics.breakdown import class_breakdown
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
+from cloze.progress import SILENT
 from cloze.reports.run_report import write_report
+from cloze.serving.served_model import ServedModel, index_documents
 from cloze.tasks.texts import LabeledText
 from helpers import task_of
 from pages import percent, serious_violations, share_of
@@ -196,7 +199,7 @@ def visit(browser: Any, address: str, **screen: Any) -> Iterator[Visit]:
 
 
 @contextmanager
-def visit_server(browser: Any, models: Mapping[str, Path], **settings: Any) -> Iterator[Visit]:
+def visit_server(browser: Any, models: Mapping[str, ServedModel | Path], **settings: Any) -> Iterator[Visit]:
     """Serve models, and open a page."""
     with listening(client_of(models, **settings).app) as address, visit(browser, address) as visited:
         yield visited
@@ -1381,6 +1384,22 @@ def test_words_that_flip_an_answer_are_those_of_python(opened: Visit, paths: dic
     expect(rows.first.locator("th, td")).to_have_text([*first[:3], percent(first[3])])
     rows.first.get_by_role("button").click()
     expect(page.get_by_label("Text", exact=True)).to_have_value(text.replace(first[0], first[1]))
+
+
+def test_hits_in_documents_are_those_of_python(
+    browser: Any, tmp_path: Path, models: Mapping[str, Any]
+) -> None:
+    (tmp_path / "notes.txt").write_text("The river rose.\n\nIt was night.\n")
+    served = index_documents({"bert": models["bert"]}, tmp_path, SILENT)
+    hits = PassageIndex.open(models["bert"].embedder, tmp_path).search("How long is the river?")
+    with visit_server(browser, served) as visited:
+        visited.page.goto(f"{visited.address}/#rank")
+        rows = visited.page.get_by_role("table", name="Hits").locator("tr")
+        expected = [
+            f"{hit.file}:{hit.line} {hit.text}{hit.score:.3f}".replace("-0.", "\u22120.") for hit in hits
+        ]
+        expect(rows).to_have_text(expected)
+        assert serious_violations(visited.page, without=HIDDEN) == []
 
 
 def test_passages_and_choices_are_ranked_as_in_python(browser: Any, tmp_path: Path) -> None:

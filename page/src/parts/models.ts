@@ -5,7 +5,7 @@ import { useContext } from "preact/hooks";
 import { ask } from "../server";
 import { textsOf } from "../format";
 
-export type Ability = "fill" | "next-sentence" | "embed" | "predict" | "tag" | "answer" | "explain" | "encode" | "tokenize" | "rerank" | "choose";
+export type Ability = "fill" | "next-sentence" | "embed" | "predict" | "tag" | "answer" | "explain" | "encode" | "tokenize" | "rerank" | "choose" | "search";
 /** A model of /info. */
 export interface Model {
   name: string;

@@ -33,6 +33,7 @@ const MISSING: Record<Ability, readonly [string, string]> = {
   tag: ["No model here finds entities. Train one on a file of words and tags, and serve it:", finetune("tagging")],
   answer: ["No model here answers questions. Train one on SQuAD, and serve it:", finetune("squad_v2", "SQUAD")],
   rerank: ["No model here ranks passages. Train one on queries and passages, and serve it:", finetune("ranking")],
+  search: ["No documents are served here. Serve a folder of text files:", "cloze serve -m cloze-mini-sentences --search FOLDER"],
   choose: ["No model here chooses between continuations. Train one, and serve it:", finetune("multiple-choice")],
 };
 

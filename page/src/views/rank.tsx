@@ -1,4 +1,4 @@
-/** Rank: passages by their relevance to a query, and choices by their probability. */
+/** Rank: passages by their relevance to a query or the cosine of their vectors, and choices by their probability. */
 
 import { useKept } from "../address";
 import { fixed, linesOf, percent } from "../format";
@@ -12,6 +12,7 @@ const CHOICES = ["went in.", "was a Tuesday.", "ate the river."];
 export const RankView = parts(
   { name: "passages", title: "Passages by relevance", lead: "A ranker reads the query with each passage, and gives the pair a score.", needs: "rerank", Body: Passages },
   { name: "choices", title: "Choices by probability", lead: "A multiple-choice model reads the beginning with each choice. A softmax over their scores gives the probabilities.", needs: "choose", Body: Choices },
+  { name: "search", title: "Passages of documents", lead: "The passages of the served documents whose vectors are nearest to the question's, with their cosines.", needs: "search", Body: Search },
 );
 
 function Passages({ model }: { model: string }) {
@@ -50,6 +51,19 @@ function Choices({ model }: { model: string }) {
           const order = range(probabilities.length).sort((a, b) => probabilities[b] - probabilities[a]);
           return <Bars name="Choices" class="ranked" rows={order.map((i, place) => ({ label: choices[i], share: probabilities[i], strong: place === 0 }))} />;
         }}
+      </Answer>
+    </>
+  );
+}
+
+function Search({ model }: { model: string }) {
+  const question = useKept("question", QUERY);
+  const asked = useAnswer<{ file: string; line: number; score: number; text: string }[]>("search", question[0].trim() ? { model, query: question[0] } : null);
+  return (
+    <>
+      <TextField label="Question" kept={question} />
+      <Answer asked={asked} class="card" isLive>
+        {(hits) => <Bars name="Hits" class="ranked" rows={hits.map(({ file, line, score, text }, i) => ({ label: `${file}:${line} ${text}`, share: Math.max(score, 0), shown: fixed(score), strong: i === 0 }))} />}
       </Answer>
     </>
   );
