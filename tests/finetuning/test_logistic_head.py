@@ -16,6 +16,7 @@ from cloze.finetuning.config import DistillationConfig, GridConfig
 from cloze.finetuning.logistic_head import PRIOR_VARIANCE, fit_logistic_regression
 from cloze.models.batch import to_device
 from cloze.models.pooling import pool
+from cloze.progress import Progress
 from cloze.tasks.texts import LabeledText
 from encoder_families import FAMILIES, make_encoder
 from family_cases import REVIEWS
@@ -45,6 +46,7 @@ def test_the_pooler_is_linear_in_the_vector_of_a_sentence_encoder(family, poolin
     assert correlations[0, 1] > 0.995
 
 
+@pytest.mark.slow  # imports scikit-learn
 @pytest.mark.parametrize("num_classes", [2, 5])
 def test_the_weights_are_those_of_scikit_learn(num_classes, tokenizer):
     linear_model = pytest.importorskip("sklearn.linear_model")
@@ -78,6 +80,13 @@ def test_a_run_is_an_ordinary_classifier(config, tmp_path):
         probabilities = other(**inputs).logits.softmax(-1)
     expected = [list(answer.probabilities.values()) for answer in answers]
     assert probabilities.tolist() == [pytest.approx(row, abs=1e-5) for row in expected]
+
+
+@pytest.mark.parametrize(("head", "is_advised"), [("dense", True), ("logistic", False)])
+def test_few_rows_are_advised_to_take_it(config, tmp_path, capsys, head, is_advised):
+    finetune(REVIEWS, replace(config, epochs=1, head=head), tmp_path / "run", progress=Progress())
+    advice = "fewer than 64 rows a class: --head logistic is often better"
+    assert (advice in capsys.readouterr().err) == is_advised
 
 
 def test_folds_and_shares_of_the_data_have_a_head_each(config, tmp_path):
