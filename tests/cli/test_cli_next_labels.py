@@ -32,7 +32,9 @@ def test_rows_are_written_with_their_numbers_cells_and_margins(
     lines = [f"{text}\t{number}" for number, text in enumerate(texts, 1)]
     pool = tmp_path / "pool.tsv"
     pool.write_text("\n".join(["text\tpage", *lines]) + "\n")
-    chosen = cloze(f"next-labels -m {{classifier}} {pool} -k 3 -o {tmp_path}/next.csv --quiet").rows
+    command = f"next-labels -m {{classifier}} {pool} -k 3 --quiet"
+    chosen = cloze(command).rows
+    assert not cloze(f"{command} -o {tmp_path}/next.csv").rows
     assert len({row["row"] for row in chosen}) == 3
     assert [row["margin"] for row in chosen] == sorted(row["margin"] for row in chosen)
     of_all = cloze(f"predict -m {{classifier}} {pool} --quiet").rows

@@ -62,10 +62,11 @@ def _describe_answer(row: dict[str, Any]) -> Iterator[str]:
 
 
 @verb("next-labels", "next_labels")
-def _show_next_labels(rows: list[dict[str, Any]]) -> None:
+def _show_next_labels(rows: list[dict[str, Any]], *, output: str | Path | None) -> None:
     from cloze.data.row_files import write_json_lines
 
-    write_json_lines(rows, sys.stdout)
+    if output is None:
+        write_json_lines(rows, sys.stdout)
 
 
 @verb("fill", "fill")
