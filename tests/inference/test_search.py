@@ -86,6 +86,8 @@ ALL = [("a.txt", 1, "a b c."), ("a.txt", 3, "d e f."), ("b.md", 3, "c c c\nc"), 
         ("abcdefabcdef " * 2, [(1, "abcdefabcdef abcdefabcdef")]),  # a word is one token
         ("a b\r\n\r\n\ufeffc\r\n", [(1, "a b"), (3, "c")]),
         ("\n \n\t\n  d \n", [(4, "d")]),
+        ("# a\n\n## b\nc d\n\ne\n\n# f\n\n", [(1, "# a\n\n## b\nc d"), (6, "e"), (8, "# f")]),
+        ("# a\n\nBb cc dd. Ee ff aa bb.", [(1, "# a\n\nBb cc dd."), (3, "Ee ff aa bb.")]),
     ],
 )
 def test_passages_are_paragraphs_of_as_many_tokens_as_the_model_reads(

@@ -7,12 +7,14 @@ Shapes: P passages, D width of a vector.
 """
 
 import hashlib
+import re
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import count, groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,6 +41,7 @@ FOLDER = ".cloze-search"
 MAX_RERANKED = 50
 """Number of nearest passages that a ranker orders."""
 _FORMAT = 1  # of a document's file, and of its division into passages
+_HEADING = re.compile("#{1,6} ")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -145,9 +148,11 @@ def _chunks(encoder: Embedder, file: str, encoding: str | None, stored: Path) ->
     limit = encoder.max_seq_length - 2 - len(encoder.token_ids([""])[0])
     lines = [replace_lone_surrogates(line.strip()) for line, _ in read_lines(file, encoding)]
     columns: dict[str, list[Any]] = {"line": [], "text": []}
-    for is_text, block in groupby(enumerate(lines, 1), lambda numbered: bool(numbered[1])):
+    # with the blank line after a heading of Markdown, which belongs to the paragraph below it
+    are_text = (bool(line or _HEADING.match(before)) for before, line in pairwise(["", *lines]))
+    for is_text, block in groupby(zip(count(1), lines, are_text, strict=False), itemgetter(2)):
         if is_text:
-            numbers, texts = zip(*block, strict=True)
+            numbers, texts, _ = zip(*block, strict=True)
             for before, text in _split(encoder, texts, limit):
                 columns["line"].append(numbers[0] + before)
                 columns["text"].append(text)
@@ -161,10 +166,11 @@ def _chunks(encoder: Embedder, file: str, encoding: str | None, stored: Path) ->
 
 def _split(encoder: Embedder, lines: Sequence[str], limit: int) -> Iterator[tuple[int, str]]:
     """Yield parts of at most `limit` tokens that end with a sentence or a line if possible, and the lines before."""
-    text, ends, begin = "\n".join(lines), [0], 0
+    text, ends, begin = "\n".join(lines).rstrip(), [0], 0
     for paragraph in split_paragraphs(lines):
+        begin = text.index(paragraph, begin)
         ends += [begin + end for _, end in sentence_spans(paragraph)]
-        begin += len(paragraph) + 1
+        begin += len(paragraph)
     offsets = encoder.tokenizer.encode(text).offsets[1:-1]
     starts = [start for start, _ in offsets]
     first = start = 0
