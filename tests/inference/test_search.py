@@ -12,23 +12,26 @@ import torch
 
 import cloze
 from cloze.cli import main
+from cloze.data.reading.files import read_lines
 from cloze.errors import DataWarning, InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.search import FOLDER, Hit, PassageIndex
 from cloze.models.bert import BertModel
+from cloze.tasks.arrays import normalize
 from helpers import task_of
 from tiny_models import tiny_config, write_checkpoint, write_finetuned
 
-TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdef.")
+TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdef.", "\u1100", "##\u1161")
 
 
-def write_model(path: Path, seed: int = 2, **prompts: str) -> Path:
+def write_model(path: Path, seed: int = 2, *, truncate_dim: int | None = None, **prompts: str) -> Path:
     encoder = BertModel(tiny_config(TOKENS), generator=torch.Generator().manual_seed(seed))
     plain = write_checkpoint(path.with_name("plain"), encoder, TOKENS)
     Embedder.load(plain, device="cpu", pooling="mean", max_seq_length=10).save(path)
     if prompts:
         (path / "manifest.json").unlink()
-        (path / "config_sentence_transformers.json").write_text(json.dumps({"prompts": prompts}))
+        settings = {"prompts": prompts, "truncate_dim": truncate_dim}
+        (path / "config_sentence_transformers.json").write_text(json.dumps(settings))
     return path
 
 
@@ -87,6 +90,8 @@ ALL = [("a.txt", 1, "a b c."), ("a.txt", 3, "d e f."), ("b.md", 3, "c c c\nc"), 
         ("a b\r\n\r\n\ufeffc\r\n", [(1, "a b"), (3, "c")]),
         ("\n \n\t\n  d \n", [(4, "d")]),
         ("# a\n\n## b\nc d\n\ne\n\n# f\n\n", [(1, "# a\n\n## b\nc d"), (6, "e"), (8, "# f")]),
+        ("b\n\n\u200b\n\nc", [(1, "b"), (5, "c")]),  # a character without a token
+        ("a b c d e f a \uac00", [(1, "a b c d e f a"), (1, "\uac00")]),  # a syllable of two tokens
         ("# a\n\nBb cc dd. Ee ff aa bb.", [(1, "# a\n\nBb cc dd."), (3, "Ee ff aa bb.")]),
     ],
 )
@@ -151,9 +156,10 @@ def test_a_damaged_file_is_written_again_and_an_interrupted_one_leaves_nothing(
     model: Path, documents: Path, embedded: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = open_index(model, documents).vectors
-    for file in documents.glob(f"{FOLDER}/*/*"):
+    for file, is_page in zip(documents.glob(f"{FOLDER}/*/*"), (True, False), strict=True):
         content = file.read_bytes()
-        file.write_bytes(content[:300] + bytes([content[300] ^ 255]) + content[301:])
+        at = 300 if is_page else content.index(b"\x18\x04text") + 2
+        file.write_bytes(content[:at] + bytes([content[at] ^ 255]) + content[at + 1 :])
     np.testing.assert_array_equal(open_index(model, documents).vectors, expected)
     (documents / "e.txt").write_text("a")
     monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", Mock(side_effect=KeyboardInterrupt))
@@ -192,9 +198,43 @@ def test_a_ranker_orders_the_nearest_passages(model: Path, documents: Path, tmp_
     assert [(hit.text, hit.score) for hit in hits] == [(passage.text, passage.score) for passage in ranked]
 
 
-def test_questions_and_documents_have_prompts_of_their_own(tmp_path: Path, documents: Path) -> None:
-    model = write_model(tmp_path / "model", query="a a a ", passage="f f f ")
-    embedder = Embedder.load(model, device="cpu", normalize=True)
+@pytest.mark.parametrize("width", [None, 3])
+def test_questions_and_documents_have_prompts_of_their_own(
+    tmp_path: Path, documents: Path, width: int | None
+) -> None:
+    model = write_model(tmp_path / "model", truncate_dim=width, query="a a a ", passage="f f f ")
+    embedder = Embedder.load(model, device="cpu")
     [hit] = open_index(model, documents).search("b", top_k=1)
-    vectors = embedder([f"f f f {text}" for *_, text in ALL])
-    assert hit.score == pytest.approx((vectors @ embedder("a a a b")).max(), abs=1e-5)
+    vectors = normalize(embedder([f"f f f {text}" for *_, text in ALL]))
+    assert vectors.shape[1] == (width or embedder.model.config.hidden_size)
+    assert hit.score == pytest.approx((vectors @ normalize(embedder("a a a b"))).max(), abs=1e-5)
+
+
+def test_a_prompt_without_room_for_text_and_a_blank_question_are_refused(
+    tmp_path: Path, documents: Path, model: Path
+) -> None:
+    with pytest.raises(InputError, match="prompt: fills max_seq_length"):
+        open_index(write_model(tmp_path / "model", passage="a " * 8), documents)
+    index = open_index(model, documents)
+    for question, top_k, what in [(" ", 1, "the text is empty"), ("a", -1, "-1 is less than 1")]:
+        with pytest.raises(InputError, match=what):
+            index.search(question, top_k=top_k)
+    with pytest.warns(DataWarning, match="words that the vocabulary does not know, such as 'xyz'"):
+        index.search("a xyz")
+
+
+def test_vectors_of_a_document_that_changes_while_it_is_read_are_not_kept(
+    model: Path, documents: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = (documents / "a.txt").read_text()
+
+    def change(file: str, *options: Any) -> Any:
+        (documents / "a.txt").write_text("f f")
+        return read_lines(file, *options)
+
+    monkeypatch.setattr("cloze.inference.search.read_lines", change)
+    with pytest.warns(DataWarning, match=r"1 file left out\. .*a\.txt: changed while it was read"):
+        assert passages(open_index(model, documents)) == ALL[2:]
+    monkeypatch.undo()
+    (documents / "a.txt").write_text(old)
+    assert passages(open_index(model, documents)) == ALL

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from cloze.arguments import check_integer, check_text
 from cloze.artifacts import directory_sha256
 from cloze.data.build.input_shards import find_files
 from cloze.data.reading.files import file_sha256, read_lines
@@ -35,12 +36,11 @@ from cloze.results import Result
 from cloze.tables import format_count
 from cloze.tasks.arrays import normalize
 from cloze.tokenization.sentences import sentence_spans
-from cloze.tokenization.unicode import replace_lone_surrogates
 
 FOLDER = ".cloze-search"
 MAX_RERANKED = 50
 """Number of nearest passages that a ranker orders."""
-_FORMAT = 1  # of a document's file, and of its division into passages
+_FORMAT = 2  # of a document's file, and of its division into passages
 _HEADING = re.compile("#{1,6} ")
 
 
@@ -85,8 +85,9 @@ class PassageIndex:
         root = Path(documents)
         if not root.exists():
             raise InputError("no such file or folder", where=root)
-        encoder = replace(embedder, prompt=_prompt(embedder, "document", "passage", "corpus"), normalize=True)
-        model = (directory_sha256(encoder.directory), encoder.output, encoder.engine.number_format)
+        encoder = replace(embedder, prompt=_prompt(embedder, "document", "passage", "corpus"))
+        output = replace(encoder.output, normalize=True)
+        model = (directory_sha256(encoder.directory), output, encoder.engine.number_format)
         settings = repr((_FORMAT, *model, encoder.max_seq_length, encoder.prompt, encoding)).encode()
         folder = (root if root.is_dir() else root.parent) / FOLDER / hashlib.sha256(settings).hexdigest()
         stored = {file: folder / f"{file_sha256(file)}.parquet" for file in find_files(str(root))}
@@ -113,7 +114,10 @@ class PassageIndex:
 
     def search(self, question: str, *, top_k: int = 10, ranker: TextRanker | None = None) -> list[Hit]:
         """Return the passages nearest to a question; a ranker orders the nearest `MAX_RERANKED`."""
-        [vector] = replace(self.embedder, prompt=self.prompt).embed([question]).vectors
+        top_k = check_integer(top_k, "top_k")
+        if not check_text(question, "question").strip():
+            raise InputError("the text is empty", where="question", remedy="Give a text")
+        vector = replace(self.embedder, prompt=self.prompt)(question)
         if ranker is None:
             return self.nearest(vector, top_k)
         hits = self.nearest(vector, max(top_k, MAX_RERANKED))
@@ -143,10 +147,14 @@ def _prompt(embedder: Embedder, *names: str) -> str:
 
 def _chunks(encoder: Embedder, file: str, encoding: str | None, stored: Path) -> list[Chunk]:
     """Return the passages of a document and their vectors, which are computed where no undamaged file has them."""
-    with suppress(InputError):
+    with suppress(InputError, ValueError):  # the names of its columns may be damaged
         return list(read_chunks(stored))
     limit = encoder.max_seq_length - 2 - len(encoder.token_ids([""])[0])
-    lines = [replace_lone_surrogates(line.strip()) for line, _ in read_lines(file, encoding)]
+    if limit < 1:
+        raise InputError("fills max_seq_length", where="prompt", remedy="Raise max_seq_length")
+    lines = [line.strip() for line, _ in read_lines(file, encoding)]
+    if file_sha256(file) != stored.stem:
+        raise InputError("changed while it was read", where=file, remedy="Run it again")
     columns: dict[str, list[Any]] = {"line": [], "text": []}
     # with the blank line after a heading of Markdown, which belongs to the paragraph below it
     are_text = (bool(line or _HEADING.match(before)) for before, line in pairwise(["", *lines]))
@@ -156,7 +164,7 @@ def _chunks(encoder: Embedder, file: str, encoding: str | None, stored: Path) ->
             for before, text in _split(encoder, texts, limit):
                 columns["line"].append(numbers[0] + before)
                 columns["text"].append(text)
-    vectors = encoder.embed(columns["text"]).vectors
+    vectors = normalize(encoder.embed(columns["text"]).vectors)
     if not np.isfinite(vectors).all():
         raise InputError("its vectors hold NaN or infinite values", where=encoder.directory)
     with write_file(stored) as temporary:
@@ -171,14 +179,15 @@ def _split(encoder: Embedder, lines: Sequence[str], limit: int) -> Iterator[tupl
         begin = text.index(paragraph, begin)
         ends += [begin + end for _, end in sentence_spans(paragraph)]
         begin += len(paragraph)
-    offsets = encoder.tokenizer.encode(text).offsets[1:-1]
-    starts = [start for start, _ in offsets]
-    first = start = 0
-    while len(offsets) - first > limit:
-        last = offsets[first + limit - 1][1]
-        end = ends[bisect_right(ends, last) - 1]
-        end = end if end > start else last
-        yield text.count("\n", 0, start), text[start:end]
-        first = max(first + 1, bisect_left(starts, end))
+    starts = [start for start, _ in encoder.tokenizer.encode(text).offsets[1:-1]]
+    if not starts:
+        return
+    first, start = 0, starts[0]
+    # several tokens may be of one character, which is not divided
+    while (stop := max(first + limit, bisect_right(starts, start))) < len(starts):
+        end = ends[bisect_right(ends, starts[stop]) - 1]
+        end = end if end > start else starts[stop]
+        yield text.count("\n", 0, start), text[start:end].rstrip()
+        first = bisect_left(starts, end)
         start = starts[first]
     yield text.count("\n", 0, start), text[start:]
