@@ -155,15 +155,14 @@ def _chunks(encoder: Embedder, file: str, encoding: str | None, stored: Path) ->
     lines = [line.strip() for line, _ in read_lines(file, encoding)]
     if file_sha256(file) != stored.stem:
         raise InputError("changed while it was read", where=file, remedy="Run it again")
-    columns: dict[str, list[Any]] = {"line": [], "text": []}
+    rows: list[tuple[int, str]] = []
     # with the blank line after a heading of Markdown, which belongs to the paragraph below it
     are_text = (bool(line or _HEADING.match(before)) for before, line in pairwise(["", *lines]))
     for is_text, block in groupby(zip(count(1), lines, are_text, strict=False), itemgetter(2)):
         if is_text:
-            numbers, texts, _ = zip(*block, strict=True)
-            for before, text in _split(encoder, texts, limit):
-                columns["line"].append(numbers[0] + before)
-                columns["text"].append(text)
+            (line, *_), texts, _ = zip(*block, strict=True)
+            rows += _split(encoder, texts, line, limit)
+    columns: dict[str, list[Any]] = {"line": [line for line, _ in rows], "text": [text for _, text in rows]}
     vectors = normalize(encoder.embed(columns["text"]).vectors)
     if not np.isfinite(vectors).all():
         raise InputError("its vectors hold NaN or infinite values", where=encoder.directory)
@@ -172,8 +171,8 @@ def _chunks(encoder: Embedder, file: str, encoding: str | None, stored: Path) ->
     return [(columns["line"], columns["text"], vectors)]
 
 
-def _split(encoder: Embedder, lines: Sequence[str], limit: int) -> Iterator[tuple[int, str]]:
-    """Yield parts of at most `limit` tokens that end with a sentence or a line if possible, and the lines before."""
+def _split(encoder: Embedder, lines: Sequence[str], line: int, limit: int) -> Iterator[tuple[int, str]]:
+    """Yield parts of at most `limit` tokens that end with a sentence or a line if possible, with their first line."""
     text, ends, begin = "\n".join(lines).rstrip(), [0], 0
     for paragraph in split_paragraphs(lines):
         begin = text.index(paragraph, begin)
@@ -187,7 +186,7 @@ def _split(encoder: Embedder, lines: Sequence[str], limit: int) -> Iterator[tupl
     while (stop := max(first + limit, bisect_right(starts, start))) < len(starts):
         end = ends[bisect_right(ends, starts[stop]) - 1]
         end = end if end > start else starts[stop]
-        yield text.count("\n", 0, start), text[start:end].rstrip()
+        yield line + text.count("\n", 0, start), text[start:end].rstrip()
         first = bisect_left(starts, end)
         start = starts[first]
-    yield text.count("\n", 0, start), text[start:]
+    yield line + text.count("\n", 0, start), text[start:]
