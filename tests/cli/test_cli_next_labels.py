@@ -8,7 +8,10 @@ import pytest
 from samples import Cloze, ErrorLine, Samples
 
 import cloze as package
-from cloze.inference.next_labels import choose_central
+from cloze.errors import InputError
+from cloze.inference.load import as_predictor
+from cloze.inference.next_labels import choose_central, choose_next_labels
+from cloze.progress import SILENT
 
 
 def test_one_row_of_each_cluster_is_chosen_near_its_center() -> None:
@@ -48,3 +51,11 @@ def test_rows_are_written_with_their_numbers_cells_and_margins(
     everything = package.next_labels(pool, model=samples.classifier, top_k=50)
     assert sorted(row["row"] for row in everything) == list(range(1, 9))
     assert "--top-k: 0 is less than 1" in error_line(f"next-labels -m {{classifier}} {pool} -k 0")
+
+
+@pytest.mark.slow
+def test_a_graph_is_refused_before_its_predictions(samples: Samples, tmp_path: Path) -> None:
+    package.export_model(samples.classifier, output=tmp_path / "graph")
+    predictor = as_predictor(tmp_path / "graph", device="cpu", precision=None)
+    with pytest.raises(InputError, match="without vectors of texts"):
+        choose_next_labels(predictor, [None], 1, progress=SILENT)

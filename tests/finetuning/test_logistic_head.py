@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,8 +107,12 @@ def test_settings_of_steps_are_refused(config, reviews, tmp_path):
         with pytest.raises(ValueError, match="head logistic has no steps"):
             replace(config, head="logistic", **changes)
     arguments = {"train": reviews, "model": config.model, "output": tmp_path / "run", "head": "logistic"}
-    with pytest.raises(InputError, match="epochs: head logistic is fitted without steps"):
-        cloze.finetune("classification", **arguments, epochs=2)
+    unused: dict[str, Any] = {"epochs": 2, "seeds": 3}
+    settings = {"freeze_embeddings": True, "evaluations_per_epoch": 2}
+    for name, value in [*unused.items(), *settings.items()]:
+        given = {name: value} if name in unused else {"settings": {name: value}}
+        with pytest.raises(InputError, match=f"{name}: head logistic is fitted without steps"):
+            cloze.finetune("classification", **arguments, **given)
     with pytest.raises(InputError, match="head: logistic is for tasks that classify texts"):
         cloze.finetune("regression", **arguments)
     with pytest.raises(InputError, match="head: logistic has no steps to time"):

@@ -47,6 +47,21 @@ def test_autocast_computes_products_in_bfloat16_and_gives_float32_gradients():
     assert all(tensor.grad.dtype == torch.float32 for tensor in ours)
 
 
+def test_a_loss_without_gradients_multiplies_matrices_once():
+    class Products(TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            self.count += "aten.mm" in str(function)
+            return function(*args, **kwargs or {})
+
+    ours, ids = inputs(40)
+    with torch.inference_mode(), Products() as products:
+        loss = linear_cross_entropy_sum(*ours, ids)
+    assert products.count == 1
+    assert loss == linear_cross_entropy_sum(*ours, ids)
+
+
 def test_scores_of_all_positions_never_exist_at_once():
     class Largest(TorchDispatchMode):
         numel = 0

@@ -50,7 +50,11 @@ _REQUIRED = {
     "train": "Give a file, the directory of a benchmark, or rows in memory",
 }
 
-_OF_STEPS = {*("epochs", "batch_size", "optimizer", "patience", "dropout"), "freeze_layers", "budget_seconds"}
+_OF_STEPS = {
+    *("epochs", "batch_size", "optimizer", "patience", "dropout", "freeze_layers", "freeze_embeddings"),
+    *("budget_seconds", "evaluations_per_epoch", "seeds"),
+}
+"""Settings that change nothing in a logistic head, which has the same weights for every seed."""
 
 
 class Layers(NamedTuple):

@@ -29,11 +29,12 @@ def choose_next_labels(
     answer = predictor.task.answer
     if not isinstance(answer, OneLabel):
         raise InputError("does not give one label a row", where="model", remedy="Give a classifier")
+    engine = predictor.model.engine(VectorOutput("mean"))  # first: a graph has none
     predictions = [prediction for _, prediction in predictor.stream(examples, progress=progress)]
     margins_N = np.array([np.diff(sorted(p.probabilities.values()))[-1] for p in predictions])
     candidates = np.argsort(margins_N, kind="stable")[: _CANDIDATES * count]
     features = [predictor.features(examples[i])[0] for i in candidates]  # of a long text the first window
-    vectors = compute_outputs(answer, predictor.model.engine(VectorOutput("mean")), features)
+    vectors = compute_outputs(answer, engine, features)
     vectors_ND = np.stack([vectors[i] for i in range(len(vectors))])
     chosen = candidates[choose_central(vectors_ND, 1 - margins_N[candidates], count)]
     return [(int(i), predictions[i], float(margins_N[i])) for i in sorted(chosen, key=margins_N.__getitem__)]

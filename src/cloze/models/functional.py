@@ -72,14 +72,15 @@ class _Dropout(torch.autograd.Function):
 def linear_cross_entropy_sum(hidden_PD: Tensor, weight_VD: Tensor, bias_V: Tensor, ids_P: Tensor) -> Tensor:
     """Return the summed cross entropy of `ids_P` under softmax(hidden W' + b), in float32.
 
-    Under autocast the products run in its dtype. Gradients are computed with the loss, so that the scores of one chunk
-    of positions exist at a time. The result equals linear + cross_entropy.
+    Under autocast the products run in its dtype. Gradients, where autograd is on, are computed with the loss, so that
+    the scores of one chunk of positions exist at a time. The result equals linear + cross_entropy.
     """
     device = hidden_PD.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_PD.dtype
-    loss: Tensor = _LinearCrossEntropySum.apply(  # type: ignore[no-untyped-call]
-        hidden_PD.to(dtype), weight_VD, bias_V, ids_P
-    )
+    inputs = (hidden_PD.to(dtype), weight_VD, bias_V)
+    if not torch.is_grad_enabled():
+        inputs = (inputs[0].detach(), weight_VD.detach(), bias_V.detach())
+    loss: Tensor = _LinearCrossEntropySum.apply(*inputs, ids_P)  # type: ignore[no-untyped-call]
     return loss
 
 
@@ -99,6 +100,8 @@ class _LinearCrossEntropySum(torch.autograd.Function):
             scores_CV = torch.mm(hidden_CD, matrix_VD.T, out=buffer[: len(hidden_CD)])
             for scores_RV, ids_R in zip(torch.split(scores_CV, rows), torch.split(ids_C, rows), strict=True):
                 loss += _scores_to_gradient(scores_RV, bias_V, ids_R.unsqueeze(1), bias_gradient_V)
+            if not any(ctx.needs_input_grad):
+                continue
             torch.mm(scores_CV, matrix_VD, out=hidden_gradient_CD)
             part_VD = scores_CV.T.mm(hidden_CD).float()
             weight_gradient_VD = part_VD if weight_gradient_VD is None else weight_gradient_VD.add_(part_VD)
