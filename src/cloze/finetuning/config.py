@@ -124,7 +124,7 @@ class FinetuneConfig(RunSettings):
     the encoder's config, and 0.1 in the head."""
     batch_size: Annotated[int, Range("[1, 100000]")] = 32
     """Sequences per optimizer step; each window of a text is one."""
-    max_seq_length: Annotated[int, Range("[8, inf]")] = MAX_SEQ_LENGTH
+    max_seq_length: Annotated[int, Range("[8, 10000000]")] = MAX_SEQ_LENGTH
     """Maximum number of tokens of a sequence, including [CLS] and [SEP]; longer texts are cut."""
     seeds: Annotated[int, Range("[1, 10000]")] = 1
     """Number of runs, each with the next seed."""
