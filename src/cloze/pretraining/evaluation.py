@@ -36,7 +36,7 @@ _DEFAULT_LENGTH = 128
 class PretrainingEvaluationConfig(Settings):
     """Instances to evaluate on."""
 
-    max_seq_length: Annotated[int | None, Range("[8, inf]")] = None
+    max_seq_length: Annotated[int | None, Range("[8, 10000000]")] = None
     """Maximum number of tokens, including [CLS] and both [SEP]; None takes 128, or fewer if the model has fewer."""
     max_instances: Positive[int] = 10_000
     """Maximum number of sequences, drawn from all of the text."""
