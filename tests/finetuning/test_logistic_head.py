@@ -106,6 +106,8 @@ def test_settings_of_steps_are_refused(config, reviews, tmp_path):
     ):
         with pytest.raises(ValueError, match="head logistic has no steps"):
             replace(config, head="logistic", **changes)
+    with pytest.raises(ValueError, match="fitted in float32"):
+        replace(config, head="logistic", precision="bfloat16")
     arguments = {"train": reviews, "model": config.model, "output": tmp_path / "run", "head": "logistic"}
     unused: dict[str, Any] = {"epochs": 2, "seeds": 3}
     settings = {"freeze_embeddings": True, "evaluations_per_epoch": 2}

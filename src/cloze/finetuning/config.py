@@ -159,6 +159,8 @@ class FinetuneConfig(RunSettings):
             raise ValueError(
                 "head logistic has no steps: it cannot be combined with a teacher or a grid of steps"
             )
+        if self.head == "logistic" and self.precision == "bfloat16":
+            raise ValueError("head logistic is fitted in float32")
         evaluations = max(self.grid.epochs or (self.epochs,)) * self.evaluations_per_epoch
         if evaluations > MAX_EVALUATIONS:
             what = f"epochs and evaluations_per_epoch make {evaluations:,} evaluations"

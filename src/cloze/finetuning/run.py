@@ -75,7 +75,7 @@ def train_and_score(
 
 
 def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[str, Any]:
-    """Calibrate the best checkpoint, score it on the dev data, as `cloze evaluate` does, and write the scores."""
+    """Calibrate the best checkpoint, score it on the dev data in float32, and write the scores."""
     data, config = prepared.data, prepared.config
     best = follow_link(run, "best")
     task = load_finetuned_task(best)

@@ -312,7 +312,7 @@ class _Loop:
         batches: list[EvaluatedSums] = []
         started = steps.progress.clock()
         try:
-            with torch.inference_mode():  # in float32, as the saved model answers
+            with torch.inference_mode():  # in float32, as the saved model answers on a CPU
                 for batch_metrics in objective.evaluate():
                     if context.any(self.stop):
                         raise StopRequested
