@@ -71,12 +71,12 @@ if TYPE_CHECKING:
     from cloze.errors import RunError as RunError
     from cloze.explorer.encoder_internals import AttentionMap as AttentionMap
     from cloze.finetuning.config import FinetuneConfig as FinetuneConfig
+    from cloze.inference.answerer import load_encoder as load_encoder
     from cloze.inference.embedder import Embedder as Embedder
     from cloze.inference.embedding_files import EmbeddingFileSummary as EmbeddingFileSummary
     from cloze.inference.explain import ExplainConfig as ExplainConfig
     from cloze.inference.explain import Explanation as Explanation
     from cloze.inference.load import load as load
-    from cloze.inference.model import load_encoder as load_encoder
     from cloze.inference.neighbors import Neighbor as Neighbor
     from cloze.inference.pretrained_heads import Candidate as Candidate
     from cloze.inference.pretrained_heads import FilledText as FilledText

@@ -12,8 +12,8 @@ from samples import NANO, NANO_TASK, REPOSITORY, USES, Cloze, ErrorLine, Samples
 from cloze import artifacts
 from cloze.config import read_toml
 from cloze.file_io import write_link
+from cloze.inference.answerer import load_encoder
 from cloze.inference.embedder import Embedder
-from cloze.inference.model import load_encoder
 from cloze.inference.pretrained_heads import FillMask, NextSentence
 from cloze.serving.served_model import ServedModel
 from helpers import read_tree

@@ -17,7 +17,8 @@ import pytest
 import cloze
 from answering_models import INPUTS, TOKENS, answers, write_models
 from cloze import artifacts
-from cloze.inference.model import Ensemble, Model
+from cloze.inference.answerer import open_model
+from cloze.inference.model import Ensemble
 from cloze.models.bert import BertModel
 from cloze.models.heads import BertForMaskedLM, BertForPreTraining
 from cloze.serving.served_model import ServedModel
@@ -182,7 +183,7 @@ def test_sentence_transformers_reads_a_saved_embedder(models: Mapping[str, Any],
 
 def test_all_heads_share_the_encoder(tmp_path: Path) -> None:
     path = write_checkpoint(tmp_path / "model", BertForPreTraining(BertModel(tiny_config(TOKENS))), TOKENS)
-    model = Model.open(path, device="cpu")
+    model = open_model(path, device="cpu")
     fill_mask, next_sentence = cloze.FillMask(model), cloze.NextSentence(model)
     assert fill_mask.module is not next_sentence.module
     assert fill_mask.encoder is next_sentence.encoder is model.encoder

@@ -17,9 +17,9 @@ from cloze.data.batch import collate
 from cloze.data.reading.tagged_text import Sentence, TaggedText
 from cloze.errors import InputError
 from cloze.explorer.text_window import join_scores
+from cloze.inference.answerer import load_encoder
 from cloze.inference.embedder import Embedder
 from cloze.inference.explain import explain
-from cloze.inference.model import load_encoder
 from cloze.inference.predictor import Predictor
 from cloze.inference.pretrained_heads import FillMask, NextSentence
 from cloze.inference.pretrained_scores import evaluate_fill

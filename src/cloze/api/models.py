@@ -95,11 +95,11 @@ def attention(
     from cloze.data.reading.files import read_line_of_stdin
     from cloze.explorer.encoder_internals import attention_map
     from cloze.file_io import write_text
-    from cloze.inference.model import Model
+    from cloze.inference.answerer import open_model
 
     if output is not None:
         check_output_path(Path(output), overwrite=overwrite, directory=False)
-    opened = Model.open(model, device=device)
+    opened = open_model(model, device=device)
     first = read_line_of_stdin(text)
     second = None if pair is None else read_line_of_stdin(pair, "pair")
     attention = attention_map(opened.encoder, opened.tokenizer, first, second)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from cloze.data.batch import PackedBatch, collate
 from cloze.errors import InputError
-from cloze.inference.model import check_length
+from cloze.inference.answerer import check_length
 from cloze.inference.pretrained_heads import Candidate, FillMask, top_candidates
 from cloze.models.batch import to_device
 from cloze.models.encoder import Encoder, get_encoder

@@ -22,7 +22,8 @@ from cloze.arguments import (
 from cloze.choices import Combine, LongTexts, Pooling
 from cloze.data.batch import Indices, PackedBatch, collate
 from cloze.errors import InputError
-from cloze.inference.model import Answerer, Model
+from cloze.inference.answerer import Answerer, open_model
+from cloze.inference.model import Model
 from cloze.models.engine import Batches, VectorOutput
 from cloze.models.pooling import check_pooling
 from cloze.models.sentence_transformers import (
@@ -116,7 +117,7 @@ class Embedder(Answerer):
             model: a checkpoint, a run (its best checkpoint), "cloze-mini-sentences", or hf://org/name.
         """
         pooling, normalize, length = options["pooling"], options["normalize"], options["max_seq_length"]
-        opened = Model.open(model, device=device, precision=precision)
+        opened = open_model(model, device=device, precision=precision)
         path, config = opened.directory, opened.config
         stored = load_sentence_encoder_config(path) or SentenceEncoderConfig()
         pooling = pooling or stored.pooling

@@ -14,8 +14,9 @@ from cloze.arguments import check_paths
 from cloze.choices import InferencePrecision
 from cloze.config import differences
 from cloze.errors import InputError
+from cloze.inference.answerer import open_model
 from cloze.inference.embedder import Embedder
-from cloze.inference.model import Ensemble, Model
+from cloze.inference.model import Ensemble
 from cloze.inference.predictor import EXAMPLES_PER_PART, Predictor, find_task_name
 from cloze.inference.pretrained_heads import FillMask, NextSentence
 from cloze.inference.text_predictors import (
@@ -64,7 +65,7 @@ def load(model: Path | str, *, device: Device = "auto", precision: ModelPrecisio
     Args:
         model: a checkpoint, a run (its best checkpoint), "cloze-mini", or hf://org/name.
     """
-    opened = Model.open(model, device=device, precision=precision)
+    opened = open_model(model, device=device, precision=precision)
     kind: Any = Embedder
     if (name := find_task_name(opened.directory)) is not None:
         answer = find_task(name).answer

@@ -12,7 +12,8 @@ from cloze.arguments import describe, iterate
 from cloze.data.reading.files import STDIN
 from cloze.data.reading.memory import Data
 from cloze.errors import InputError
-from cloze.inference.model import Answerer, Model
+from cloze.inference.answerer import Answerer, open_model
+from cloze.inference.model import Model
 from cloze.models.config_file import find_task_of_head
 from cloze.models.engine import HeadOutput, Output, VectorOutput
 from cloze.models.sentence_transformers import load_max_seq_length, load_sentence_encoder_config
@@ -68,7 +69,7 @@ class Predictor(Answerer):
             task: the name of its task; by default the one it was fine-tuned for. For a model of another program that is
                 the one of its architecture, or else of the class.
         """
-        opened = Model.open(model, device=device, precision=precision)
+        opened = open_model(model, device=device, precision=precision)
         directory, positions = opened.directory, opened.config.max_position_embeddings
         loaded_task, max_seq_length, reads_pairs = _load_task(directory, task, cls.default_task)
         if not isinstance(loaded_task.answer, cls.answers):

@@ -28,7 +28,7 @@ from cloze.arguments import (
 )
 from cloze.data.batch import Indices, MaskedBatch, PackedBatch, collate
 from cloze.errors import InputError
-from cloze.inference.model import Answerer, check_length
+from cloze.inference.answerer import Answerer, check_length
 from cloze.models.engine import Batches, FloatArray, HeadOutput
 from cloze.results import Result
 from cloze.signatures import checks_arguments

@@ -17,8 +17,8 @@ from cloze.data.reading.formats import read_rows
 from cloze.data.reading.memory import Data, rows_from_memory
 from cloze.data.row_files import write_rows
 from cloze.errors import InputError
+from cloze.inference.answerer import open_model
 from cloze.inference.embedding_files import read_texts
-from cloze.inference.model import Model
 from cloze.inference.predictor import read_ahead
 from cloze.inference.pretrained_heads import FillMask, NextSentence, SentenceScorer
 from cloze.model_paths import resolve_checkpoint
@@ -68,7 +68,7 @@ def score_pretrained(
         from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 
         checkpoint = resolve_checkpoint(model)
-        has_pairs = Model.open(checkpoint, device=device, precision=precision).has(NextSentence.output)
+        has_pairs = open_model(checkpoint, device=device, precision=precision).has(NextSentence.output)
         config = resolve(PretrainingEvaluationConfig, {"pairs.next_sentence": has_pairs}, settings)
         if kind == "nsp" and not (has_pairs and config.pairs.next_sentence):
             what = (

@@ -13,6 +13,7 @@ import numpy as np
 
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError
+from cloze.inference.answerer import open_model
 from cloze.inference.embedder import Embedder, Ids, Vectors
 from cloze.inference.explain import check_explainable
 from cloze.inference.model import Model
@@ -113,7 +114,7 @@ class ServedModel:
         precision: InferencePrecision | None = None,
     ) -> "ServedModel":
         """Load a checkpoint, the best checkpoint of a run, or an exported graph."""
-        model = Model.open(directory, device=device, precision=precision)
+        model = open_model(directory, device=device, precision=precision)
         # each request says whether to normalize, unless a graph does it
         normalize = None if model.is_graph else False
         embedder = Embedder.load(model, normalize=normalize) if model.has_vectors else None
