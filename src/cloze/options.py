@@ -34,8 +34,8 @@ Device: TypeAlias = Annotated[str, Option("cpu, cuda, mps or auto.")]
 ModelPrecision: TypeAlias = Annotated[
     InferencePrecision | None,
     Option(
-        "number format of matrix products; int8 on CPUs, by a graph (default: float32, on a GPU bfloat16, or that of "
-        "a graph)."
+        "number format of matrix products; int8 on CPUs, by a graph (default: float32, bfloat16 on a GPU, or the "
+        "graph's own)."
     ),
 ]
 Overwrite: TypeAlias = Annotated[bool, Option("replace existing output.", default=False)]

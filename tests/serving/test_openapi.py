@@ -125,7 +125,7 @@ def test_the_schema_names_the_key_where_one_is_required(models: Mapping[str, Ser
 @pytest.mark.parametrize(
     ("requests_of_a_route", "requests"),
     [
-        pytest.param(12, 100, marks=pytest.mark.slow),
+        pytest.param(12, 101, marks=pytest.mark.slow),
         pytest.param(320, 5000, marks=[pytest.mark.exhaustive, pytest.mark.timeout(1200)]),
     ],
 )

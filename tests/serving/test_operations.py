@@ -192,10 +192,12 @@ def test_examples_are_computed_before_the_port_opens(models: Mapping[str, Served
 
 @pytest.mark.slow
 def test_a_server_of_variables_logs_json_and_leaves_slowly(
-    directories: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch
+    directories: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    (document := tmp_path / "a.txt").write_text("a b")
     variables = {"MODEL": f"m={directories['bert']}", "LOG": "json", "ALLOWED_HOST": "a.example b.example"}
-    for name, value in (variables | {"SHUTDOWN_DELAY": "1.5", "BODY_BYTES": "100"}).items():
+    variables |= {"SEARCH": str(document), "SHUTDOWN_DELAY": "1.5", "BODY_BYTES": "100"}
+    for name, value in variables.items():
         monkeypatch.setenv(f"CLOZE_{name}", value)
     served = ServerProcess()
     assert json.loads(served.told)["message"] == f"serving m at {served.url}"

@@ -153,14 +153,15 @@ def next_labels(
 ) -> list[dict[str, Any]]:
     """Choose the unlabeled rows to label next (active learning): uncertain ones that differ from each other.
 
-    Of the rows with the smallest margins, ten times as many as asked for, k-means finds the most central ones. A
-    margin is the difference of the two highest probabilities. The command line prints JSON lines, or writes `output`.
+    The margin of a row is the difference of its two highest probabilities. k-means groups the rows with the smallest
+    margins, ten times as many as `top_k`, and the row nearest to each center is chosen. The command line prints JSON
+    lines, or writes `output`.
 
     Args:
         input_file: path or URL of unlabeled data in the format of the task.
         model: a classifier: checkpoint, run or hf://org/name.
         top_k: number of rows.
-        output: path or URL of a file to write, as of `predict`.
+        output: path or URL of a file to write, as for `predict`.
 
     Returns:
         The predictions of the rows and their margins, the least certain first.

@@ -114,7 +114,7 @@ def serve(
         cors: web origin whose pages may send requests, as in https://example.org; may be repeated.
         evaluation: file that cloze evaluate wrote with -o or --errors, which the page shows in its view Errors: .jsonl,
             .csv or .tsv.
-        search: folder of text files, or one, that POST /search answers from with the first model that makes vectors.
+        search: text file, or folder of text files, for POST /search; the first model with vectors embeds them.
         lesson: file of a lesson, shown after the bundled lessons; may be repeated.
         log: json writes a line for each request, and all messages as JSON.
         threads: number of threads that compute (default: OMP_NUM_THREADS, else the cores, or fewer by a CPU quota).
@@ -129,7 +129,8 @@ def serve(
     from cloze.serving.lessons import read_lessons
     from cloze.serving.served_model import index_documents, load_models
 
-    note = Progress().note if log is None else log_as_json()
+    progress = Progress(quiet=log is not None)
+    note = progress.note if log is None else log_as_json()
     if not host.strip() or (api_key_file is None and not open):
         server.check_local(host)
     directories = server.parse_names(model, "model")
@@ -142,7 +143,7 @@ def serve(
     with server.bind(host, port) as listening:
         models = load_models(directories, device=device, precision=precision)
         if search is not None:
-            models = index_documents(models, search, Progress())
+            models = index_documents(models, search, progress)
         is_local = ip_address(listening.getsockname()[0]).is_loopback
         hosts = {host, "127.0.0.1", "::1", "localhost", *allowed_host}
         app = create_app(

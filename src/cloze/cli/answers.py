@@ -1,4 +1,4 @@
-"""Verbs that answer, and those that list tasks and formats."""
+"""Verbs that answer, and verbs that list tasks and formats."""
 
 import json
 import sys

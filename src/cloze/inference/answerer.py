@@ -39,8 +39,8 @@ def open_model(
     Args:
         model: a directory, a bundled model, or hf://org/name.
         device: cpu, cuda, mps or auto.
-        precision: number format of matrix products; None is that of a graph, else bfloat16 on a GPU and float32 on a
-            CPU. For int8 a checkpoint is traced as a graph, once.
+        precision: number format of matrix products; None is float32 on a CPU, bfloat16 on a GPU, and for a graph its
+            own format. For int8 a checkpoint is traced as a graph, once.
     """
     if isinstance(model, Model):
         return model
@@ -117,7 +117,7 @@ class Answerer:
 
     @checks_arguments()
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
-        """Write the model as a checkpoint, with the model card of the one that it was loaded from.
+        """Write the model as a checkpoint, with the model card of its source.
 
         Args:
             path: the directory to write.

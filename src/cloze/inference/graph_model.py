@@ -183,12 +183,8 @@ class GraphEngine:
         """Compute a small batch, and refuse a graph that has other inputs or outputs than its description."""
         self.number_format: str = facts.precision
         self.num_parameters = facts.parameters
-        self._session, self._short_session, self._outputs, self._output = (
-            session,
-            short_session,
-            outputs,
-            output,
-        )
+        self._session, self._short_session = session, short_session
+        self._outputs, self._output = outputs, output
         ids_BL = np.zeros((2, min(3, facts.encoder.max_position_embeddings)), np.int64)
         try:
             if [stored.name for stored in session.get_outputs()] != list(facts.outputs):

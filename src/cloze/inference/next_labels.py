@@ -22,7 +22,7 @@ _CANDIDATES, _ROUNDS, _SEED = 10, 30, 0
 def choose_next_labels(
     predictor: Predictor, examples: Sequence[Any], count: int, *, progress: Progress
 ) -> list[tuple[int, Any, float]]:
-    """Return the indices of rows to label, their predictions and the margins of these, the least certain first.
+    """Return the indices of rows to label, their predictions and their margins, the least certain first.
 
     Source: Zhdanov 2019, "Diverse mini-batch active learning", algorithm 2.
     """
@@ -33,7 +33,7 @@ def choose_next_labels(
     predictions = [prediction for _, prediction in predictor.stream(examples, progress=progress)]
     margins_N = np.array([np.diff(sorted(p.probabilities.values()))[-1] for p in predictions])
     candidates = np.argsort(margins_N, kind="stable")[: _CANDIDATES * count]
-    features = [predictor.features(examples[i])[0] for i in candidates]  # of a long text the first window
+    features = [predictor.features(examples[i])[0] for i in candidates]  # the first window of a long text
     vectors = compute_outputs(answer, engine, features)
     vectors_ND = np.stack([vectors[i] for i in range(len(vectors))])
     chosen = candidates[choose_central(vectors_ND, 1 - margins_N[candidates], count)]

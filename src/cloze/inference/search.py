@@ -55,7 +55,7 @@ class Hit(Result):
     score: float
     """Cosine of its vector and the question's, or the score of the reranker."""
     text: str
-    """The passage itself."""
+    """The passage."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class PassageIndex:
         encoding: str | None = None,
         progress: Progress = SILENT,
     ) -> Self:
-        """Read the vectors of a text file or a folder of them; embed and store those that are missing.
+        """Read the stored vectors of a text file, or of a folder of text files; embed and store missing ones.
 
         Files of a folder that are not text are left out with a warning.
         """

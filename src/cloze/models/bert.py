@@ -242,7 +242,7 @@ class BertModel(Encoder):
         mean outweighs the residual connection; LayerNorm scales it, and the feed-forward layer adds 0.
         """
         if pooling == "max" or self.attention_bias(1) is not None:
-            super().pool_linearly(pooling)
+            super().pool_linearly(pooling)  # refuses it
         identity = torch.eye(self.config.hidden_size)
         if pooling != "cls":
             layer = BertLayer(self.config)

@@ -194,6 +194,5 @@ def thread_pool(threads: int) -> ThreadPoolExecutor:
 
 
 if sys.platform != "win32":  # which forks no processes
-    os.register_at_fork(
-        after_in_child=thread_pool.cache_clear
-    )  # a forked process has no threads but its first
+    # a forked process has no threads but its first
+    os.register_at_fork(after_in_child=thread_pool.cache_clear)

@@ -28,8 +28,8 @@ ACTIVATIONS: Mapping[ActivationName, Callable[[Tensor], Tensor]] = {
 
 _LEVELS = 2**16
 _ALIGNMENT = 64  # in numbers, of the rows that tensor cores read and write at once
-_CHUNK = 2048  # positions, of which the scores exist at a time: 250 MB for 30,522 tokens in float32
-_ROWS = 32  # of 30,522 float32 scores take 4 MB, which fits in the cache of a processor
+_CHUNK = 2048  # positions whose scores exist at once: 250 MB for 30,522 tokens in float32
+_ROWS = 32  # of 30,522 float32 scores take 4 MB, which fits in a processor's cache
 
 
 def dropout(hidden: Tensor, prob: float) -> Tensor:

@@ -386,7 +386,7 @@ class ModernBertModel(Encoder):
     @torch.no_grad()
     def pool_linearly(self, pooling: Pooling) -> None:
         if pooling == "max":
-            super().pool_linearly(pooling)
+            super().pool_linearly(pooling)  # refuses it
         self.config = replace(self.config, classifier_pooling="cls" if pooling == "cls" else "mean")
         self.pooler.dense.weight.copy_(POOLER_WEIGHT * torch.eye(self.config.hidden_size))
         self.pooler.layer_norm.reset_parameters()

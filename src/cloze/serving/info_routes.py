@@ -48,7 +48,7 @@ async def info(server: ServerState) -> dict[str, Any]:
     default = next(iter(server.models.values()))  # the fields of text-embeddings-inference are of this one
     if "predict" in default.abilities:
         head, names = default.predictor, {str(number): label for number, label in enumerate(default.labels)}
-        kind = "classifier" if len(names) > 1 else "reranker"  # as there a classifier with one label
+        kind = "classifier" if len(names) > 1 else "reranker"  # TEI's name of a classifier with one label
         about: dict[str, Any] = {
             "id2label": names,
             "label2id": {names[number]: int(number) for number in names},
