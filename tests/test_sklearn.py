@@ -144,5 +144,15 @@ def test_wrong_input_is_named(classifier: FinetunedClassifier) -> None:
             clone(classifier).fit(TEXTS, [LABELS[0], missing, *LABELS[2:]])
     with pytest.raises(ValueError, match="continuous"):
         clone(classifier).fit(TEXTS, np.linspace(0, 1, 40))
+    for key, value in (
+        ("epochs", 9),
+        ("optimizer", {"learning_rate": 0.1}),
+        ("classification.labels", ["b", "a"]),
+    ):
+        with pytest.raises(InputError, match=f"^settings: {key}.* is set by an argument"):
+            clone(classifier).set_params(settings={key: value}).fit(TEXTS, LABELS)
+    weights = {"classification": {"class_weights": {"yes": 2.0}}}
+    with pytest.raises(InputError, match=r"class_weights\.yes is set by"):
+        clone(classifier).set_params(balanced=True, settings=weights).fit(TEXTS, LABELS)
     with pytest.raises(InputError, match=r"^train: every row has the label"):
         clone(classifier).fit(TEXTS, ["yes"] * 40)

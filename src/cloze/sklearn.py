@@ -20,6 +20,7 @@ import numpy.typing as npt
 from cloze.api.finetuning import finetune
 from cloze.arguments import check_texts, is_missing, iterate
 from cloze.choices import Pooling
+from cloze.config import flatten, merge
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.load import load
@@ -138,11 +139,21 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
         names = [str(value).strip() for value in self.classes_.tolist()]
         if not all(names) or len(set(names)) < len(names):  # blank or equal as text
             names = [f"class {number}" for number in range(len(names))]
+        of_task: dict[str, Any] = {"classification.labels": names}
         arguments = self.get_params(deep=False)
-        weights = "balanced" if arguments.pop("balanced") else ()
-        of_task = {"classification.labels": names, "classification.class_weights": weights}
-        arguments["seed"] = arguments.pop("random_state")
-        arguments["settings"] = of_task | dict(self.settings or {})
+        if arguments.pop("balanced"):
+            of_task["classification.class_weights"] = "balanced"
+        arguments["seed"], settings = arguments.pop("random_state"), arguments.pop("settings") or {}
+        fixed = {
+            *of_task,
+            "optimizer.learning_rate",
+            *(k for k, value in arguments.items() if value is not None),
+        }
+        for key, _ in flatten(merge(settings)):
+            if any(f"{key}.".startswith(f"{name}.") for name in fixed):
+                what = f"{key} is set by an argument of FinetunedClassifier, or by the classes"
+                raise InputError(what, where="settings", remedy="Leave it out")
+        arguments["settings"] = merge(settings, of_task)
         rows = [(text, names[index]) for text, index in zip(texts, indices, strict=True)]
         with tempfile.TemporaryDirectory(prefix="cloze-") as directory:
             run = finetune("classification", train=rows, output=Path(directory) / "run", **arguments)

@@ -14,6 +14,7 @@ from cloze.finetuning.data import choose_held_out
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.config_file import load_config
+from cloze.progress import Progress
 from cloze.tasks.config import to_toml
 from cloze.tasks.texts import LabeledText
 from cloze.training.model_card import BaseModel
@@ -137,6 +138,12 @@ def test_the_card_of_a_classifier_names_its_data_license_and_base(config, tmp_pa
     for role, examples in (("learned from", 20), ("scored on", 70)):
         assert f"| {role} | `{config.train}` | {examples} examples |" in card
     assert BaseModel.read("x", checkpoint) == BaseModel("start", "cc-by-sa-3.0")
+
+
+def test_a_share_that_is_not_held_out_is_noted(config, capsys):
+    for settings in ({"dev": config.train}, {"folds": 2}, {}):
+        prepare(REVIEWS, replace(config, **settings), progress=Progress())
+        assert ("dev_fraction is not used" in capsys.readouterr().err) == bool(settings)
 
 
 def test_dev_data_without_targets_are_refused_before_training(config, tmp_path):

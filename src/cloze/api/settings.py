@@ -17,6 +17,7 @@ from cloze.config import (
     SETTINGS,
     differences,
     find_recipe,
+    flatten,
     merge,
     read_dict,
     read_toml,
@@ -123,6 +124,11 @@ def finetuning_layers(task: str | Task | None, output: str | Path | None, option
     of_object = {key: value for key, value in of_object.items() if value != registered.settings[key]}
     grid = to_dict(PAPER_GRID) if options.get("grid") else None
     explicit = merge(options.get("settings", {}), keywords)
+    given = dict(flatten(explicit))
+    for key, (grid_key,) in FinetuneConfig.replaced.items():
+        if key in given and given.get(grid_key):
+            what, remedy = f"cannot be combined with `{grid_key}`", "Leave out one of them"
+            raise InputError(what, where=key.rpartition(".")[2], remedy=remedy)
     of_task = {name: of_object or None, "grid": grid}
     table = merge(recipe, of_task, explicit, replaced=FinetuneConfig.replaced)
     if table.get("head") == "logistic" and (unused := _OF_STEPS & explicit.keys()):

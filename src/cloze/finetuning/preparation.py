@@ -20,7 +20,7 @@ from cloze import artifacts
 from cloze.choices import Precision
 from cloze.data.batch import Indices
 from cloze.errors import DataWarning, InputError
-from cloze.finetuning.config import FinetuneConfig, selection_metric
+from cloze.finetuning.config import DEV_FRACTION, FinetuneConfig, selection_metric
 from cloze.finetuning.data import LabeledData, find_data, hash_files, load_data
 from cloze.finetuning.initial_head import load_trained_head
 from cloze.hub import name_of_snapshot
@@ -193,6 +193,8 @@ def prepare_data(
     distillation = config.distillation
     teacher_directory = None if distillation.teacher is None else resolve_checkpoint(distillation.teacher)
     files = find_data(task, config.train, config.dev, distillation.unlabeled)
+    if config.dev_fraction != DEV_FRACTION and ("dev" in files or config.folds > 1):
+        progress.note("dev_fraction is not used: no share of the training data is held out")
     if config.folds > 1 and (unread := files.pop("dev", None)) is not None:
         progress.note(f"{unread}: not read: the folds of the training data are scored")
     config = replace(config, train=files["train"], dev=files.get("dev"))

@@ -92,6 +92,8 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
                 raise ValueError(f"threshold {threshold} is not between 0 and 1")
         if self.labels and (unknown := sorted({*by_label} - {"", *self.labels})):
             raise ValueError(f"threshold of {unknown[0]!r}, not one of {list_names(self.labels)}")
+        if self.label_columns and self.label_column != LabelSet.label_column:
+            raise ValueError("label_column cannot be combined with label_columns")
         if not self.separator:
             raise ValueError("separator is empty")
 
