@@ -62,10 +62,3 @@ def test_a_directory_without_weights_that_cloze_reads_is_refused(
         assert line.startswith(f"error: {directory}")
         assert "cloze reads model.safetensors: " in line
         assert line.count("\n") == 1
-
-
-def test_weights_beside_files_of_other_programs_are_read(model: Path, tmp_path: Path) -> None:
-    both = shutil.copytree(model, tmp_path / "both")
-    for name in ("tf_model.h5", "training_args.bin", "checkpoint-5"):
-        (both / name).touch()
-    assert cloze.Embedder.load(both)("it was").shape == (12,)

@@ -13,14 +13,8 @@ import pytest
 import cloze
 
 
-@pytest.mark.parametrize("name", cloze.__all__)
-def test_public_names_exist_and_have_docstrings(name):
-    assert getattr(cloze, name).__doc__
-
-
-def test_unknown_names_are_attribute_errors():
-    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
-        _ = cloze.Nonsense
+def test_public_names_exist_and_have_docstrings():
+    assert [name for name in cloze.__all__ if not getattr(cloze, name).__doc__] == []
 
 
 COMMAND = "from cloze.cli import main; assert main({!r}) == 0"

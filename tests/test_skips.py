@@ -45,6 +45,7 @@ def test_a_tool_that_is_missing_fails_ci(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("CI", ci)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     file, settings = tmp_path / f"{tmp_path.name}.py", tmp_path / "pytest.ini"
     file.write_text(source.format(reason=reason))
     settings.write_text("[pytest]\n")

@@ -5,13 +5,11 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cloze.data.build.corpus import build_dataset
-from cloze.data.build.input_shards import ReadingConfig
-from cloze.data.build.parts import BuildConfig
-from cloze.data.build.vocabulary import VocabularyConfig, train_vocabulary
+import cloze
 from cloze.pretraining.config import PretrainConfig
 from helpers import make_once, resolve_pretraining, write_novel
 from runs import pretrain
@@ -61,9 +59,10 @@ def novel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def dataset(novel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(directory: Path) -> None:
-        train_vocabulary([novel], directory / "vocab", VocabularyConfig(size=700))
-        config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.1)
-        build_dataset([novel], directory / "vocab", directory / "dataset", config)
+        vocabulary, output = directory / "vocab", directory / "dataset"
+        cloze.train_vocabulary(novel, output=vocabulary, size=700, workers=1)
+        settings: Any = {"format": "paragraphs", "validation_fraction": 0.1, "workers": 1}
+        cloze.build_dataset(novel, vocabulary=vocabulary, output=output, **settings)
 
     return make_once(tmp_path_factory, "pretraining-data", make) / "dataset"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cloze.data.build.corpus import build_dataset
+import cloze
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
@@ -58,7 +58,7 @@ def test_unsuitable_models_and_data_are_refused(checkpoint, dataset, tmp_path):
     (tmp_path / "one.txt").write_text("One line alone.\n")
     with pytest.raises(InputError, match="pairs need two with more"):
         evaluate_pretrained(checkpoint, [tmp_path / "one.txt"], config)
-    build_dataset([tmp_path / "one.txt"], dataset, tmp_path / "one")
+    cloze.build_dataset(tmp_path / "one.txt", vocabulary=dataset, output=tmp_path / "one")
     with pytest.raises(InputError, match="one: no documents are held out to evaluate on"):
         evaluate_pretrained(checkpoint, [tmp_path / "one"], config)
     with pytest.raises(InputError, match="no such file"):

@@ -6,9 +6,6 @@ import pytest
 import torch
 
 import cloze
-from cloze.data.build.corpus import build_dataset
-from cloze.data.build.input_shards import ReadingConfig
-from cloze.data.build.parts import BuildConfig
 from cloze.errors import InputError
 from cloze.inference.pretrained_heads import FillMask
 from cloze.model_paths import resolve_checkpoint
@@ -79,8 +76,8 @@ def test_continued_run_extends_the_vocabulary(nano, finished, novel, tmp_path):
     (tmp_path / "words").write_text("baskerville\nholmes\nquux\n")
     extended = cloze.extend_vocabulary(finished, output=vocabulary, words=tmp_path / "words")
     assert extended.appended
-    config = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.1)
-    build_dataset([novel], vocabulary, tmp_path / "new", config)
+    building = {"format": "paragraphs", "validation_fraction": 0.1}
+    cloze.build_dataset(novel, vocabulary=vocabulary, output=tmp_path / "new", **building)
     settings = {"data": str(tmp_path / "new"), "init": str(finished), "steps": 4}
     pretrain(replace(nano, **settings), tmp_path / "second")
     checkpoint = resolve_checkpoint(tmp_path / "second", "latest")

@@ -7,11 +7,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+import cloze
 from cloze import artifacts
 from cloze.cli import main
-from cloze.data.build.corpus import build_dataset
-from cloze.data.build.input_shards import ReadingConfig
-from cloze.data.build.parts import BuildConfig
 from cloze.data.dataset import Dataset
 from cloze.errors import InputError
 from cloze.models.bert import BertModel
@@ -53,9 +51,9 @@ def vocabulary(tmp_path, tokenizer):
 def dataset(tmp_path, vocabulary):
     text = tmp_path / "text.txt"
     text.write_text("".join(f"a b c .\nd e {'f ' * n}.\n\n" for n in range(9)))
-    config = BuildConfig(reading=ReadingConfig(text_format="sentences"), validation_fraction=0.2)
-    build_dataset([text], vocabulary, tmp_path / "dataset", config)
-    return tmp_path / "dataset"
+    output, settings = tmp_path / "dataset", {"format": "sentences", "validation_fraction": 0.2, "workers": 1}
+    cloze.build_dataset(text, vocabulary=vocabulary, output=output, **settings)
+    return output
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The harness of all benchmarks and the command that runs them."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -16,13 +15,10 @@ from benchmarks.harness import (
     TimedBenchmark,
     Timing,
     describe_busy,
-    import_peer,
     in_new_process,
     peak_bytes,
-    split_names,
 )
 from cloze.errors import InputError, RunError
-from cloze.reports.describe import describe
 from helpers import assert_help_is_complete
 
 TIMINGS = (Timing("cloze", "does it", (1.0, 2.0, 4.0)), Timing("peer", "does it too", (8.0, 6.0, 5.0)))
@@ -121,28 +117,6 @@ def test_contestants_that_disagree_cannot_be_compared():
     with pytest.raises(RunError, match=r"benchmarks example: loss: 0\.5 apart"):
         apart.require_agreement()
     assert not Check("loss", float("nan"), 1.0).holds
-
-
-def test_record(tmp_path: Path):
-    compare().write(tmp_path / "record")
-    record = json.loads((tmp_path / "record" / "record.json").read_text())
-    assert record["environment"] == {"threads": 2}
-    assert record["checks"][0]["holds"] is True
-    assert describe(tmp_path / "record").kind == "record"
-    with pytest.raises(InputError, match="already exists"):
-        compare().write(tmp_path / "record")
-
-
-def test_a_peer_that_is_not_installed(monkeypatch):
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(RunError, match=r"needs the package transformers\. Run pip install transformers"):
-        import_peer("transformers")
-
-
-def test_an_unknown_peer():
-    assert split_names("b,a,b", ("a", "b"), flag="--vs") == ["b", "a"]
-    with pytest.raises(InputError, match=r"--vs: unknown name 'fairseq'. Choose from a, b"):
-        split_names("fairseq", ("a", "b"), flag="--vs")
 
 
 @pytest.mark.parametrize("name", ["pretrain", "tokenize TEXT", "corpus TEXT", "embed TEXT -m MODEL"])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -59,23 +60,19 @@ def test_flops_of_base_are_the_published_ones():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_cloze_and_transformers_compute_the_same_pretraining_step(dtype: str):
-    result = Pretrain(**NANO, dtype=dtype).run()
-    assert [side["name"] for side in result.record["sides"]] == ["cloze", "transformers"]
-    assert len(result.checks) == 2
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"dtype": "bfloat16"}, {"micro_batch_tokens": 50, "vs": "transformers,transformers-tuned"}],
+)
+def test_cloze_and_transformers_compute_the_same_pretraining_step(settings: dict[str, Any]):
+    result = Pretrain(**NANO, **settings).run()
+    peers = settings.get("vs", "transformers").split(",")
+    assert [side["name"] for side in result.record["sides"]] == ["cloze", *peers]
+    assert len(result.checks) == 2 * len(peers)
     assert all(check.holds for check in result.checks), result.checks
     assert result.record["limit"]["rate"] > 0
     assert int(result.record["notes"][0].split("; ")[1].split()[0]) <= 6 * 24
     assert "transformers" in result.record["environment"]["versions"]
-
-
-@pytest.mark.slow
-def test_a_pretraining_step_in_several_micro_batches_is_the_same():
-    peers = ["transformers", "transformers-tuned"]
-    result = Pretrain(**NANO, micro_batch_tokens=50, vs=",".join(peers)).run()
-    assert len(result.checks) == 2 * len(peers)
-    assert all(check.holds for check in result.checks), result.checks
 
 
 @pytest.mark.slow

@@ -3,13 +3,11 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cloze.data.build.corpus import build_dataset
-from cloze.data.build.input_shards import ReadingConfig
-from cloze.data.build.parts import BuildConfig
-from cloze.data.build.vocabulary import VocabularyConfig, train_vocabulary
+import cloze
 from cloze.tasks.registry import TASKS
 from helpers import make_once, write_novel
 from nano_fixtures import build_encoder, config, configure, nano_checkpoint, tokenizer  # noqa: F401 (fixtures)
@@ -28,9 +26,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def make(directory: Path) -> None:
         text = write_novel(directory / "novel.txt", 200)
-        train_vocabulary([text], directory / "vocab", VocabularyConfig(size=400))
-        settings = BuildConfig(reading=ReadingConfig(text_format="paragraphs"), validation_fraction=0.2)
-        build_dataset([text], directory / "vocab", directory / "data", settings)
+        vocabulary, output = directory / "vocab", directory / "data"
+        cloze.train_vocabulary(text, output=vocabulary, size=400, workers=1)
+        settings: Any = {"format": "paragraphs", "validation_fraction": 0.2, "workers": 1}
+        cloze.build_dataset(text, vocabulary=vocabulary, output=output, **settings)
 
     return make_once(tmp_path_factory, "study-data", make) / "data"
 

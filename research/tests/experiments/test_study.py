@@ -132,27 +132,6 @@ def data_of(output: Path) -> Path:
     return Path(next(line for line in text.splitlines() if line.startswith("data = ")).split('"')[1])
 
 
-@pytest.mark.slow
-def test_finished_runs_are_not_run_again(done: Path, nano: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in (done / "runs").rglob("*")}
-    record = (done / "record/results.json").read_bytes()
-    run_study(read_study(nano), data_of(done), done)
-    assert {path: path.stat().st_mtime_ns for path in (done / "runs").rglob("*")} == before
-    assert (done / "record/results.json").read_bytes() == record
-
-
-@pytest.mark.slow
-def test_seeds_can_be_run_separately(done: Path, data: Path, nano: Path, tmp_path: Path) -> None:
-    made = read_study(nano)
-    for seed in (5, 4):
-        run_study(made, data, tmp_path / "out", seeds=[seed])
-    assert [run["masked_lm_losses"] for run in results(tmp_path / "out")["runs"]] == [
-        run["masked_lm_losses"] for run in results(done)["runs"]
-    ]
-    with pytest.raises(InputError, match="seed 9 is not one of the study"):
-        run_study(made, data, tmp_path / "out", seeds=[9])
-
-
 @pytest.mark.protected
 @pytest.mark.timeout(300)
 @pytest.mark.exhaustive
@@ -277,6 +256,8 @@ def test_a_study_from_a_checkpoint_can_be_run_again(data: Path, nano: Path, tmp_
 def test_a_wrong_setting_is_found_before_anything_is_run(nano: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--set: sets seed, which a study or its command sets"):
         read_study(nano, ["seed=3"])
+    with pytest.raises(InputError, match="seed 9 is not one of the study"):
+        run_study(read_study(nano), data, tmp_path / "out", seeds=[9])
     nano.write_text(NANO.replace("next_sentence = false", "next_sentense = false"))
     with pytest.raises(InputError, match=r"the variant no-pairs: unknown key pairs\.next_sentense"):
         run_study(read_study(nano), data, tmp_path / "out")
