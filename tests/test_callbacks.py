@@ -79,7 +79,7 @@ def values_of(run: Path, kind: str, name: str) -> dict[int, float]:
     return {row["step"]: row[name] for row in read_metrics(run) if row["kind"] == kind}
 
 
-def test_callbacks_receive_what_the_log_has(model: str, tmp_path: Path) -> None:
+def test_callbacks_receive_what_the_log_has(model, tmp_path):
     recorder = Recorder()
     train(model, tmp_path / "run", recorder)
     first, *measured, last = recorder.calls
@@ -90,7 +90,7 @@ def test_callbacks_receive_what_the_log_has(model: str, tmp_path: Path) -> None:
     assert [row["step"] for row in rows if row["kind"] == "validation"] == [2, 4]
 
 
-def test_a_resumed_run_calls_from_its_checkpoint(model: str, tmp_path: Path) -> None:
+def test_a_resumed_run_calls_from_its_checkpoint(model, tmp_path):
     stopped, resumed = Recorder(), Recorder()
     with pytest.raises(KeyboardInterrupt):
         train(model, tmp_path / "run", stopped, StopAt(4))
@@ -101,9 +101,7 @@ def test_a_resumed_run_calls_from_its_checkpoint(model: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("method", ["on_start", "on_step", "on_evaluation", "on_end"])
-def test_callbacks_that_have_begun_are_finished_after_an_error_in_one(
-    model: str, tmp_path: Path, method: str
-) -> None:
+def test_callbacks_that_have_begun_are_finished_after_an_error_in_one(model, tmp_path, method):
     before, failing, after = Recorder(), FailAt(method), Recorder()
     with pytest.raises(LookupError, match=f"in {method}"):
         train(model, tmp_path / "run", before, failing, after)
@@ -117,7 +115,7 @@ def test_callbacks_that_have_begun_are_finished_after_an_error_in_one(
     train(model, tmp_path / "run", resume=True)
 
 
-def test_the_first_error_is_raised(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_error_is_raised(model, tmp_path, capsys):
     last = Recorder()
     with pytest.raises(LookupError, match="in on_step"):
         train(model, tmp_path / "run", FailAt("on_end"), FailAt("on_step"), last, progress=True)
@@ -131,14 +129,14 @@ def train_with_failing_callback(model: str, run: Path, method: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["on_step", "on_end"])
-def test_an_error_in_a_callback_stops_all_ranks(model: str, tmp_path: Path, method: str) -> None:
+def test_an_error_in_a_callback_stops_all_ranks(model, tmp_path, method):
     ranks = Ranks(2, train_with_failing_callback, model, tmp_path / "run", method)
     assert ranks.join() == [1, 1]
     assert ranks.errors.empty()  # no rank reports that another one was lost
 
 
 @pytest.mark.slow
-def test_every_run_of_several_is_called(model: str, tmp_path: Path) -> None:
+def test_every_run_of_several_is_called(model, tmp_path):
     recorder = Recorder()
     train(model, tmp_path / "runs", recorder, seeds=2, epochs=1)
     starts = [call[1] for call in recorder.calls if call[0] == "start"]
@@ -147,9 +145,9 @@ def test_every_run_of_several_is_called(model: str, tmp_path: Path) -> None:
         train(model, tmp_path / "more", recorder, seeds=2, workers=2)
 
 
-def test_pretraining_calls_them(tmp_path: Path) -> None:
+def test_pretraining_calls_them(tmp_path):
     recorder = Recorder()
-    recorder.on_start = lambda run, settings, step: recorder.calls.append(("start", settings["steps"]))  # type: ignore[method-assign]
+    recorder.on_start = lambda run, settings, step: recorder.calls.append(("start", settings["steps"]))
     texts = [f"{a} {b} {c} .\n{c} {a} ." for a in "abcdefgh" for b in "abcdefgh" for c in "abcd"]
     cloze.train_vocabulary(texts=iter(texts), output=tmp_path / "vocab", size=14)
     model = {"num_hidden_layers": 1, "hidden_size": 12, "num_attention_heads": 2, "intermediate_size": 16}
@@ -166,7 +164,7 @@ def test_pretraining_calls_them(tmp_path: Path) -> None:
     assert recorder.calls[3][2]["masked_lm_loss"] == losses["masked_lm_loss"]
 
 
-def test_texts_in_memory_and_in_a_file_give_the_same_data_set(tmp_path: Path) -> None:
+def test_texts_in_memory_and_in_a_file_give_the_same_data_set(tmp_path):
     texts = [f"{a} {b}.\n\n{b} {a} {a}." for a in "abcdefgh" for b in "abcdefgh"]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     for name, source in (("file", {"inputs": tmp_path / "texts.jsonl"}), ("memory", {"texts": texts})):
@@ -178,7 +176,7 @@ def test_texts_in_memory_and_in_a_file_give_the_same_data_set(tmp_path: Path) ->
     assert all((one / file).read_bytes() == (other / file).read_bytes() for file in files)
 
 
-def test_tensorboard_has_the_numbers_of_the_log(model: str, tmp_path: Path) -> None:
+def test_tensorboard_has_the_numbers_of_the_log(model, tmp_path):
     pytest.importorskip("tensorboardX")
     from tensorboardX.proto.event_pb2 import Event
 
@@ -197,11 +195,8 @@ def test_tensorboard_has_the_numbers_of_the_log(model: str, tmp_path: Path) -> N
 
 @pytest.mark.timeout(60)
 def test_undefined_numbers_and_a_clock_that_is_set_back_do_not_stop_a_run(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+    tmp_path, monkeypatch, caplog, capfd
+):
     pytest.importorskip("tensorboardX")
     writer = TensorBoardWriter()
     writer.on_start(tmp_path, {}, 0)
@@ -218,9 +213,7 @@ def test_undefined_numbers_and_a_clock_that_is_set_back_do_not_stop_a_run(
 
 
 @pytest.mark.parametrize("method", ["init", "finish"])
-def test_an_error_of_a_service_is_one_line(
-    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
+def test_an_error_of_a_service_is_one_line(model, tmp_path, monkeypatch, method):
     wandb = pytest.importorskip("wandb")
 
     class Run:
@@ -238,7 +231,7 @@ def test_an_error_of_a_service_is_one_line(
 
 
 @pytest.mark.slow
-def test_a_service_without_a_key_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_a_service_without_a_key_is_refused_before_anything_is_written(tmp_path):
     pytest.importorskip("wandb")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
     words = ["finetune", "classification", "-m", "cloze-mini", "-d", "x.tsv", "-o", tmp_path / "run"]
@@ -256,9 +249,7 @@ def test_a_service_without_a_key_is_refused_before_anything_is_written(tmp_path:
 
 
 @pytest.mark.slow
-def test_mlflow_has_the_numbers_of_the_log(
-    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mlflow_has_the_numbers_of_the_log(model, tmp_path, monkeypatch):
     pytest.importorskip("mlflow")
     for switch in ("MLFLOW_ALLOW_FILE_STORE", "MLFLOW_DISABLE_TELEMETRY"):
         monkeypatch.setenv(switch, "true")
@@ -284,9 +275,7 @@ def test_mlflow_has_the_numbers_of_the_log(
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:wandb", "ignore::UserWarning:wandb")
-def test_wandb_has_the_numbers_of_the_log(
-    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wandb_has_the_numbers_of_the_log(model, tmp_path, monkeypatch):
     run_class = pytest.importorskip("wandb").Run
     logged, log = [], run_class.log
     monkeypatch.setattr(run_class, "log", lambda self, row: logged.append(row) or log(self, row))
@@ -314,9 +303,7 @@ def test_wandb_has_the_numbers_of_the_log(
         ("wandb --seeds=2 --workers=2", "several processes cannot log to one service. Leave out --workers"),
     ],
 )
-def test_wrong_services_are_refused_before_anything_is_written(
-    services: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_services_are_refused_before_anything_is_written(services, message, tmp_path, capsys):
     pytest.importorskip("wandb")
     flags = [word if word.startswith("--") else f"--report-to={word}" for word in services.split()]
     words = ["finetune", "classification", "-m", "cloze-mini", "-d", "x.tsv", "-o", str(tmp_path / "run")]

@@ -17,14 +17,14 @@ pytestmark = pytest.mark.protected
 
 
 @pytest.mark.parametrize("name", ["vocabulary", "dataset", "run", "classifier", "graph", "graph-int8"])
-def test_its_files_are_as_they_were_written(name: str) -> None:
+def test_its_files_are_as_they_were_written(name):
     described = cloze.info(FORMAT / name)
     assert sum(described.checked.values()) >= 2
     for path in described.checked:
         assert artifacts.read_manifest(Path(path)).format_version == 1
 
 
-def test_an_encoder_fills_masks_and_embeds_as_it_did() -> None:
+def test_an_encoder_fills_masks_and_embeds_as_it_did():
     fill_mask = cloze.FillMask.load(FORMAT / "run", device="cpu")
     (candidates,) = fill_mask("The hound was on the [MASK].", top_k=5)
     found = {candidate.token: candidate.probability for candidate in candidates}
@@ -34,7 +34,7 @@ def test_an_encoder_fills_masks_and_embeds_as_it_did() -> None:
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [("classifier", 1e-5), ("graph", 1e-5), ("graph-int8", 1e-3)])
-def test_a_classifier_and_its_graphs_answer_as_they_did(name: str, tolerance: float) -> None:
+def test_a_classifier_and_its_graphs_answer_as_they_did(name, tolerance):
     if name != "classifier":
         pytest.importorskip("onnxruntime")
     model: Any = cloze.TextClassifier.load(FORMAT / name, device="cpu")
@@ -43,7 +43,7 @@ def test_a_classifier_and_its_graphs_answer_as_they_did(name: str, tolerance: fl
 
 
 @pytest.mark.slow
-def test_a_run_is_repeated_from_its_settings_and_trained_further_on_its_data(tmp_path: Path) -> None:
+def test_a_run_is_repeated_from_its_settings_and_trained_further_on_its_data(tmp_path):
     shutil.copytree(FORMAT, tmp_path, symlinks=True, dirs_exist_ok=True)
     common = ["--data", str(tmp_path / "dataset"), "--quiet", "-o", str(tmp_path / "more")]
     assert main(["pretrain", "--config", str(tmp_path / "run/run.toml"), *common]) == 0

@@ -61,7 +61,7 @@ def load(config: type[Any], override: str) -> object:
 
 
 @pytest.mark.parametrize(("config", "key", "kind", "is_list"), SETTINGS)
-def test_every_number_has_a_limit(config: type[Any], key: str, kind: type[Any], is_list: bool) -> None:
+def test_every_number_has_a_limit(config, key, kind, is_list):
     values = ["1" + "0" * 30, "-1" + "0" * 30, "9" * 5000]
     values += ["1" + "0" * 15] if kind is int and key not in WITHOUT_LIMIT else []
     values += ["nan"] if kind is float else []
@@ -81,7 +81,7 @@ def test_every_number_has_a_limit(config: type[Any], key: str, kind: type[Any], 
         for setting in number_settings(type(part))
     ],
 )
-def test_every_number_of_a_task_has_a_limit(task: str, key: str, kind: type[Any], is_list: bool) -> None:
+def test_every_number_of_a_task_has_a_limit(task, key, kind, is_list):
     values = ["1" + "0" * 30, "9" * 5000, "nan", "1e-320"]
     values += ["-1"] if kind is int and key not in COUNTED_BACKWARDS else []
     for value in values:
@@ -105,24 +105,24 @@ def test_every_number_of_a_task_has_a_limit(task: str, key: str, kind: type[Any]
         "google_instances.dupe_factor=1000000",
     ],
 )
-def test_sizes_beyond_reason_are_refused(override: str) -> None:
+def test_sizes_beyond_reason_are_refused(override):
     with pytest.raises(InputError):
         load(PretrainConfig, override)
 
 
-def test_seeds_go_up_to_the_largest() -> None:
+def test_seeds_go_up_to_the_largest():
     assert FinetuneConfig(model="m", train="t", seed=2**31 - 2, seeds=2).seeds == 2
     with pytest.raises(ValueError, match="seeds 3 from seed 2147483646 go beyond 2147483647"):
         FinetuneConfig(model="m", train="t", seed=2**31 - 2, seeds=3)
 
 
 @pytest.mark.parametrize("layers", ["0:99999999999", "-99999999999:0", "9" * 5000, f"1:{'9' * 5000}"])
-def test_layers_beyond_reason_are_refused(layers: str) -> None:
+def test_layers_beyond_reason_are_refused(layers):
     with pytest.raises(InputError, match="names no layers"):
         parse_layers(layers)
 
 
-def test_workers_are_limited_and_steps_are_counted_without_a_list_of_them() -> None:
+def test_workers_are_limited_and_steps_are_counted_without_a_list_of_them():
     with pytest.raises(InputError, match="more than 1,024 processes"):
         next(map_ordered(str, [1, 2], workers=10**9))
     assert steps_per_phase(10**9, PAPER_PHASES) == [899_999_999, 100_000_001]

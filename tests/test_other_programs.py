@@ -23,9 +23,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_checkpoint(tmp_path_factory.mktemp("other") / "model", head, TOKENS)
 
 
-def test_pytorch_weights_beside_googles_config_are_imported(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pytorch_weights_beside_googles_config_are_imported(model, tmp_path, capsys):
     old = tmp_path / "old"
     old.mkdir()
     table = json.loads((model / "config.json").read_text())
@@ -45,9 +43,7 @@ def test_pytorch_weights_beside_googles_config_are_imported(
 
 
 @pytest.mark.parametrize("weights", ["tf_model.h5", "model.onnx", "adapter_model.safetensors"])
-def test_a_directory_without_weights_that_cloze_reads_is_refused(
-    model: Path, tmp_path: Path, weights: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_directory_without_weights_that_cloze_reads_is_refused(model, tmp_path, weights, capsys):
     directory = shutil.copytree(model, tmp_path / "other")
     (directory / "model.safetensors").rename(directory / weights)
     (directory / "manifest.json").unlink()

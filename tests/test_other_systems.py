@@ -61,7 +61,7 @@ for line in pathlib.Path(sys.argv[1]).read_text("utf-8").splitlines():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", ["darwin", "win32"])
-def test_the_whole_life_of_a_model(system: str, tmp_path: Path) -> None:
+def test_the_whole_life_of_a_model(system, tmp_path):
     (tmp_path / "text.txt").write_text("\n\n".join(novel_paragraphs(300)), "utf-8")
     rows = "".join(f"{('good', 'bad')[i % 2]} film {i}\t{('yes', 'no')[i % 2]}\n" for i in range(40))
     (tmp_path / "rows.tsv").write_bytes(f"text\tlabel\n{rows}".replace("\n", "\r\n").encode())
@@ -103,7 +103,7 @@ def names_that_windows_refuses(names: Sequence[str]) -> list[str]:
     return [name for name in names if alike[name.casefold()] > 1 or REFUSED.search(name)]
 
 
-def test_a_clone_fits_on_windows() -> None:
+def test_a_clone_fits_on_windows():
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, check=True, encoding="utf-8"
     )
@@ -117,7 +117,7 @@ def test_a_clone_fits_on_windows() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("system", ["darwin", "win32"])
-def test_types_hold(system: str, tmp_path: Path) -> None:
+def test_types_hold(system, tmp_path):
     api = pytest.importorskip("mypy.api")
     settings = ["--config-file", str(REPOSITORY / "pyproject.toml"), "--cache-dir", str(tmp_path)]
     out, err, status = api.run([*settings, "--platform", system, str(REPOSITORY / "src")])

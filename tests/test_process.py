@@ -5,7 +5,6 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -42,9 +41,7 @@ def eight_processors(monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, 8),
     ],
 )
-def test_the_least_quota_around_the_process_counts(
-    tmp_path: Path, eight_processors: None, files: dict[str, str], expected: int
-) -> None:
+def test_the_least_quota_around_the_process_counts(tmp_path, eight_processors, files, expected):
     groups = "9:name=systemd:/\n4:memory:/else\n1:cpu,cpuacct:/docker/1\n0::/a/b\n"
     for name, text in {
         "proc/self/cgroup": groups,
@@ -113,9 +110,7 @@ FINETUNE = "finetune classification -m cloze-mini -d none.csv -o run"
         *((f"{package}.__main__", "table1") for package in ("benchmarks", "experiments")),
     ],
 )
-def test_a_command_sets_how_threads_wait_before_openmp_is_loaded(
-    module: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_sets_how_threads_wait_before_openmp_is_loaded(module, command, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.getcwd(), *sys.path]))
     monkeypatch.chdir(tmp_path)
     program = f"from {module} import main; main(sys.argv[2:])"
@@ -126,15 +121,13 @@ def test_a_command_sets_how_threads_wait_before_openmp_is_loaded(
     ("variable", "value", "spins"),
     [("GOMP_SPINCOUNT", "77", "77"), ("OMP_WAIT_POLICY", "passive", "0"), ("OMP_NUM_THREADS", "1", "4000")],
 )
-def test_the_environment_of_the_user_stays(variable: str, value: str, spins: str) -> None:
+def test_the_environment_of_the_user_stays(variable, value, spins):
     settings = read_settings(CLI, "fill", "-m", "cloze-mini", "[MASK]", **{variable: value})
     assert settings[variable] == value.upper()
     assert settings["GOMP_SPINCOUNT"] == spins
 
 
-def test_kernels_that_onednn_keeps_are_few_unless_the_user_says_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_kernels_that_onednn_keeps_are_few_unless_the_user_says_otherwise(monkeypatch):
     variables = "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"
     monkeypatch.setenv(variables[0], "1024")
     monkeypatch.delenv(variables[1], raising=False)
@@ -144,7 +137,7 @@ def test_kernels_that_onednn_keeps_are_few_unless_the_user_says_otherwise(
     monkeypatch.delenv(variables[1])
 
 
-def test_importing_cloze_sets_nothing() -> None:
+def test_importing_cloze_sets_nothing():
     by_default = read_settings("import torch")
     assert by_default["GOMP_SPINCOUNT"] != "4000"
     assert read_settings("import cloze, cloze.process; import torch") == by_default
@@ -152,15 +145,15 @@ def test_importing_cloze_sets_nothing() -> None:
 
 
 @linux
-def test_a_process_that_has_loaded_openmp_without_torch_is_told_too() -> None:
+def test_a_process_that_has_loaded_openmp_without_torch_is_told_too():
     program = "import warnings; warnings.simplefilter('error'); ctypes.CDLL(sys.argv[1]); import cloze\n"
     program += "try: cloze.configure_process()\nexcept UserWarning as w: print('WARNED = 1', file=sys.stderr)"
     assert read_settings(program)["WARNED"] == "1"
 
 
 def test_a_process_that_has_loaded_torch_is_told_what_was_too_late_unless_the_environment_says_it(
-    environment: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    environment, monkeypatch
+):
     with pytest.warns(UserWarning, match="OpenMP is loaded already"):
         configure_threads()
     assert os.environ["GOMP_SPINCOUNT"] == "4000", "of the processes that this one starts"
@@ -174,13 +167,8 @@ def test_a_process_that_has_loaded_torch_is_told_what_was_too_late_unless_the_en
 @linux
 @pytest.mark.parametrize(("quota", "threads"), [(2, "2"), (8, None)])
 def test_a_quota_is_the_number_of_threads(
-    environment: None,
-    eight_processors: None,
-    monkeypatch: Any,
-    one_thread: None,
-    quota: int,
-    threads: str | None,
-) -> None:
+    environment, eight_processors, monkeypatch, one_thread, quota, threads
+):
     monkeypatch.setattr(process, "usable_processors", lambda: quota)
     monkeypatch.setenv("GOMP_SPINCOUNT", "4000")
     torch.set_num_threads(4)
@@ -193,9 +181,7 @@ def test_a_quota_is_the_number_of_threads(
 
 
 @pytest.mark.parametrize(("workers", "threads"), [(1, 6), (2, 3), (3, 2), (5, 1), (6, 1), (9, 1)])
-def test_threads_of_all_workers_are_no_more_than_the_processors(
-    monkeypatch: pytest.MonkeyPatch, one_thread: None, workers: int, threads: int
-) -> None:
+def test_threads_of_all_workers_are_no_more_than_the_processors(monkeypatch, one_thread, workers, threads):
     monkeypatch.setattr("cloze.training.workers.usable_processors", lambda: 6)
     assert place_workers(workers, "cpu").threads == 1, "as the user chose for this process"
     torch.set_num_threads(6)
@@ -205,8 +191,6 @@ def test_threads_of_all_workers_are_no_more_than_the_processors(
 @pytest.mark.parametrize(
     ("value", "threads"), [("3", 3), ("4,2", 4), ("", None), ("0", None), ("many", None)]
 )
-def test_the_number_of_threads_is_read_as_openmp_reads_it(
-    value: str, threads: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_of_threads_is_read_as_openmp_reads_it(value, threads, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", value)
     assert openmp_threads() == threads

@@ -80,7 +80,7 @@ def test_terminals_without_cursor_movements_get_lines():
     assert re.search(r"training: 9,200/10,000 steps loss 3.123 .* norm 0.53 \[0:0\d, 0:0\d left\]", output)
 
 
-def test_progress_of_python_is_off_or_on() -> None:
+def test_progress_of_python_is_off_or_on():
     assert resolve_progress(False) is SILENT
     assert resolve_progress(SILENT) is SILENT
     assert resolve_progress(True) == Progress()

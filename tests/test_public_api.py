@@ -30,7 +30,7 @@ COMMAND = "from cloze.cli import main; assert main({!r}) == 0"
         ("import cloze; cloze.FillMask, cloze.Embedder", ["numpy", "tokenizers"]),
     ],
 )
-def test_a_start_imports_only_the_large_packages_that_it_needs(program: str, needed: list[str]) -> None:
+def test_a_start_imports_only_the_large_packages_that_it_needs(program, needed):
     large = ["torch", "pyarrow", "numpy", "tokenizers", "cyclopts", "rich", "cloze.data.reading.source"]
     others = [name for name in large if name not in needed]
     program += f"; import sys; print('heavy', *(name for name in {others} if name in sys.modules))"
@@ -38,7 +38,7 @@ def test_a_start_imports_only_the_large_packages_that_it_needs(program: str, nee
     assert done.stdout.splitlines()[-1] == "heavy"
 
 
-def test_the_result_of_a_build_is_a_table_in_a_notebook() -> None:
+def test_the_result_of_a_build_is_a_table_in_a_notebook():
     assert "<th>documents</th><td>3</td>" in cloze.BuildSummary(documents=3)._repr_html_()
 
 
@@ -77,7 +77,7 @@ for verb in sys.argv[1:]:
 
 
 @pytest.mark.slow
-def test_a_data_set_is_built_and_audited_with_the_core_alone(tmp_path: Path) -> None:
+def test_a_data_set_is_built_and_audited_with_the_core_alone(tmp_path):
     (tmp_path / "text.txt").write_text("The sun rose. The birds began to sing.\n\nA cat slept.\n" * 10)
     verbs = [
         "corpus text.txt --vocabulary cloze-mini -o data --workers 1",

@@ -170,16 +170,14 @@ def assert_refused(argument: str, call: Callable[[Any], object], value: object) 
 
 
 @pytest.mark.parametrize(("name", "check", "accepted"), CHECKERS)
-def test_checkers_refuse_every_wrong_kind(
-    name: str, check: Callable[[Any, str], object], accepted: type | tuple[()]
-) -> None:
+def test_checkers_refuse_every_wrong_kind(name, check, accepted):
     for value in NO_TEXTS:
         if not isinstance(value, accepted) or value is True:
             assert_refused(name, lambda x: check(x, name), value)
 
 
 @pytest.mark.parametrize(("function", "argument"), [*annotated()])
-def test_the_kinds_of_annotations_are_checked_first(function: Callable[..., object], argument: str) -> None:
+def test_the_kinds_of_annotations_are_checked_first(function, argument):
     needed = {"self": None} if "self" in inspect.signature(function).parameters else {}
     for value in (object(), b"a"):
         assert_refused(argument, lambda x: function(*needed.values(), **{argument: x}), value)
@@ -228,7 +226,7 @@ def test_the_kinds_of_annotations_are_checked_first(function: Callable[..., obje
         (Any, [5, None], [], ""),
     ],
 )
-def test_kinds(hint: Any, right: list[Any], wrong: list[Any], says: str) -> None:
+def test_kinds(hint, right, wrong, says):
     for value in right:
         check_kind(value, hint, "it")
     for number, value in enumerate(wrong):
@@ -242,9 +240,7 @@ def test_kinds(hint: Any, right: list[Any], wrong: list[Any], says: str) -> None
     [*TEXTS.values(), *METHODS, *ANY],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_arguments_of_a_wrong_kind_are_refused_by_name(
-    argument: str, call: Call, loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_arguments_of_a_wrong_kind_are_refused_by_name(argument, call, loaded, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for value in (2.5, {"a": "b"}):
         assert_refused(argument, partial(call, loaded), value)
@@ -253,7 +249,7 @@ def test_arguments_of_a_wrong_kind_are_refused_by_name(
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_every_call_names_the_position_of_a_wrong_item(loaded: Loaded, name: str) -> None:
+def test_every_call_names_the_position_of_a_wrong_item(loaded, name):
     argument, call = TEXTS[name]
     for item in (5, ("a", "b")):
         with pytest.raises(cloze.InputError) as caught:
@@ -261,7 +257,7 @@ def test_every_call_names_the_position_of_a_wrong_item(loaded: Loaded, name: str
         assert str(caught.value).startswith(f"{argument}[1] is {describe(item)}. ")
 
 
-def test_every_ordered_collection_is_read_alike() -> None:
+def test_every_ordered_collection_is_read_alike():
     texts = ["a b", "c"]
     series, arrow = pd.Series(texts, index=[3, 7]), pa.chunked_array([texts[:1], texts[1:]])
     for values in (tuple(texts), iter(texts), np.array(texts), np.array(texts, object), arrow, series):
@@ -271,25 +267,25 @@ def test_every_ordered_collection_is_read_alike() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(TEXTS.keys() - {"from_tokens"}))
-def test_every_call_reads_iterators_and_arrays(loaded: Loaded, name: str) -> None:
+def test_every_call_reads_iterators_and_arrays(loaded, name):
     _, call = TEXTS[name]
     expected = repr(call(loaded, ["a b", "c"]))
     for texts in (iter(["a b", "c"]), np.array(["a b", "c"])):
         assert repr(call(loaded, texts)) == expected
 
 
-def test_numbers_of_numpy_are_settings() -> None:
+def test_numbers_of_numpy_are_settings():
     numpy = {"data_fractions": np.array([0.5, 1.0]), "epochs": np.int64(3), "learning_rate": np.float32(0.25)}
     python = {"data_fractions": [0.5, 1.0], "epochs": 3, "learning_rate": 0.25}
     plans = [
-        cloze.plan_finetuning("classification", train=ROWS, dev=ROWS, model="cloze-mini", **settings)  # type: ignore[arg-type]
+        cloze.plan_finetuning("classification", train=ROWS, dev=ROWS, model="cloze-mini", **settings)
         for settings in (numpy, python)
     ]
     assert plans[0].runs == plans[1].runs == 2
     assert [phase.steps for phase in plans[0].phases] == [phase.steps for phase in plans[1].phases]
 
 
-def test_one_path_is_a_list_of_one() -> None:
+def test_one_path_is_a_list_of_one():
     assert check_paths("a.txt") == ["a.txt"]
     assert check_paths(Path("a.txt")) == [Path("a.txt")]
     assert check_paths(path for path in ["a.txt", Path("b.txt")]) == ["a.txt", Path("b.txt")]
@@ -298,7 +294,7 @@ def test_one_path_is_a_list_of_one() -> None:
             check_paths(nothing)
 
 
-def test_public_functions_and_classes_can_be_sent_to_a_cluster() -> None:
+def test_public_functions_and_classes_can_be_sent_to_a_cluster():
     cloudpickle = pytest.importorskip("cloudpickle")
     for name in cloze.__all__:
         value = getattr(cloze, name)

@@ -3,7 +3,6 @@
 import importlib
 import json
 import pkgutil
-from pathlib import Path
 
 import pytest
 
@@ -15,12 +14,12 @@ from experiments.__main__ import main as run_experiment
 
 
 @pytest.mark.parametrize("package", [benchmarks, experiments], ids=lambda package: package.__name__)
-def test_every_module_imports(package) -> None:
+def test_every_module_imports(package):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
 
 
-def test_a_benchmark_writes_a_record(tmp_path: Path) -> None:
+def test_a_benchmark_writes_a_record(tmp_path):
     vocabulary = save_vocabulary(tmp_path / "vocabulary", ["one", "two", "##fold", "."])
     text = tmp_path / "text.txt"
     text.write_text("One twofold two.\n" * 40)
@@ -30,6 +29,6 @@ def test_a_benchmark_writes_a_record(tmp_path: Path) -> None:
     assert record["sides"][0]["name"] == "cloze"
 
 
-def test_an_experiment_prints_the_published_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_experiment_prints_the_published_table(capsys):
     assert run_experiment(["table1"]) == 0
     assert "79.6" in capsys.readouterr().out

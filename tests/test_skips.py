@@ -1,7 +1,5 @@
 """With CI=true, a skip fails unless its reason is allowed."""
 
-from pathlib import Path
-
 import pytest
 
 import skips
@@ -35,15 +33,7 @@ MODULE = "import pytest; pytest.skip({reason!r}, allow_module_level=True)"
         (MODULE, "true", "could not import 'llama_index.embeddings': No module", False),
     ],
 )
-def test_a_tool_that_is_missing_fails_ci(
-    source: str,
-    ci: str,
-    reason: str,
-    fails: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_tool_that_is_missing_fails_ci(source, ci, reason, fails, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("CI", ci)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     file, settings = tmp_path / f"{tmp_path.name}.py", tmp_path / "pytest.ini"

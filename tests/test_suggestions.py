@@ -17,7 +17,7 @@ def _keywords(function: Any) -> list[str]:
     return [p.name for p in inspect.signature(function).parameters.values() if p.kind is kind]
 
 
-def test_every_public_function_suggests_its_keywords() -> None:
+def test_every_public_function_suggests_its_keywords():
     """And the methods of public classes with which one loads and asks a model."""
     public = [getattr(cloze, name) for name in cloze.__all__]
     functions = [value for value in public if inspect.isfunction(value)]
@@ -29,9 +29,9 @@ def test_every_public_function_suggests_its_keywords() -> None:
             function(**{f"{keyword}x": 1})
 
 
-def test_settings_tasks_and_the_module_suggest_their_names() -> None:
+def test_settings_tasks_and_the_module_suggest_their_names():
     with pytest.raises(TypeError) as raised:
-        cloze.finetune("classification", train=[], model="m", output="none", weight_decay=0.1)  # type: ignore[call-arg]
+        cloze.finetune("classification", train=[], model="m", output="none", weight_decay=0.1)
     form = 'settings={"optimizer.weight_decay": …}'
     unknown = "finetune() got an unexpected keyword argument 'weight_decay'"
     assert str(raised.value) == f"{unknown}. Did you mean {form}?"
@@ -69,12 +69,12 @@ FINETUNE = f"finetune classification -o none -m cloze-mini -d {__file__} "
         (FINETUNE + "--config glu", "--config: no recipe 'glu'. Did you mean glue?"),
     ],
 )
-def test_the_shell_names_flags_and_verbs(command: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shell_names_flags_and_verbs(command, line, capsys):
     assert main(command.split()) == 2
     assert capsys.readouterr().err == f"error: {line}\n"
 
 
-def test_no_list_has_more_than_ten_names(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_list_has_more_than_ten_names(capsys):
     names = [f"name{number}" for number in range(30)]
     assert list_names(names).count("name") == MAX_LISTED
     assert did_you_mean("x", names, full_list="cloze tasks").endswith(" and 20 others; cloze tasks lists all")

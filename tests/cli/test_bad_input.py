@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 import torch
-from samples import CORPUS, NANO, NANO_TASK, PRETRAIN, Cloze, ErrorLine, Samples, fill_in, one_line_of
+from samples import CORPUS, NANO, NANO_TASK, PRETRAIN, Samples, fill_in, one_line_of
 
 from cloze import artifacts
 from forked import Command
@@ -45,8 +45,8 @@ LIMIT_SECONDS = 5  # of the processor; other work on the machine does not count
 
 @pytest.mark.parametrize("name", CASES)
 def test_wrong_input_gives_one_line_with_a_remedy_that_works(
-    name: str, samples: Samples, paths: dict[str, Path], tmp_path: Path, cloze: Cloze, error_line: ErrorLine
-) -> None:
+    name, samples, paths, tmp_path, cloze, error_line
+):
     case = CASES[name]
     prepare(case, samples, tmp_path)
     before, samples_before = read_tree(tmp_path), read_tree(samples.text.parent)
@@ -92,9 +92,7 @@ def write_files(files: dict[str, str | list[str]], directory: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a damaged manifest", "a value of another type", "no text to fill"])
-def test_debug_shows_a_traceback_before_the_line(
-    name: str, samples: Samples, tmp_path: Path, cloze: Cloze
-) -> None:
+def test_debug_shows_a_traceback_before_the_line(name, samples, tmp_path, cloze):
     prepare(CASES[name], samples, tmp_path)
     line = cloze(CASES[name]["command"], "--quiet", code=2).err
     shown = cloze(CASES[name]["command"], "--quiet", "--debug", code=2).err
@@ -114,14 +112,14 @@ ODD_TEXTS = {
 
 
 @pytest.mark.parametrize("name", ODD_TEXTS)
-def test_odd_text_is_read(name: str, tmp_path: Path, cloze: Cloze) -> None:
+def test_odd_text_is_read(name, tmp_path, cloze):
     (tmp_path / "text").write_bytes(ODD_TEXTS[name])
     printed = cloze(CORPUS, "--quiet", "--json")
     assert printed.json["tokens"] > 0
     assert all(line.startswith("warning: ") for line in printed.err.splitlines())
 
 
-def test_a_line_of_100_mb_is_not_read_into_memory(tmp_path: Path, error_line: ErrorLine) -> None:
+def test_a_line_of_100_mb_is_not_read_into_memory(tmp_path, error_line):
     with (tmp_path / "text").open("wb") as stream:
         for _ in range(100):
             stream.write(b"a" * 1_000_000)
@@ -135,7 +133,7 @@ def test_a_line_of_100_mb_is_not_read_into_memory(tmp_path: Path, error_line: Er
         assert not (tmp_path / "out").exists()
 
 
-def test_errors_name_lines_of_stdin(error_line: ErrorLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_name_lines_of_stdin(error_line, monkeypatch):
     def send(content: bytes) -> None:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
 
@@ -146,7 +144,7 @@ def test_errors_name_lines_of_stdin(error_line: ErrorLine, monkeypatch: pytest.M
     assert "stdin:2: no [MASK] in ''" in error_line("fill -m {run} -")
 
 
-def test_arguments_may_hold_lone_surrogates(cloze: Cloze, error_line: ErrorLine) -> None:
+def test_arguments_may_hold_lone_surrogates(cloze, error_line):
     """Python hands over bytes of the command line that are not UTF-8 as lone surrogates."""
     assert cloze("fill -m {run} --json", "caf\udce9 [MASK]").json["text"] == "caf\udce9 [MASK]"
     cloze("next -m {run}", "\udce9", "")
@@ -157,8 +155,8 @@ def test_arguments_may_hold_lone_surrogates(cloze: Cloze, error_line: ErrorLine)
 @pytest.mark.usefixtures("samples")  # made before the patch
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_a_loss_that_stays_infinite_ends_the_run_and_keeps_checkpoints(
-    optimizer: str, tmp_path: Path, cloze: Cloze, error_line: ErrorLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    optimizer, tmp_path, cloze, error_line, monkeypatch
+):
     monkeypatch.setattr(
         "cloze.training.step.learning_rate_at", lambda progress, config: 1e38 * (progress > 0.1)
     )
@@ -200,9 +198,7 @@ OUT_OF_MEMORY_ERRORS = (
 
 @pytest.mark.usefixtures("samples")  # made before the patch
 @pytest.mark.parametrize("oom_error", OUT_OF_MEMORY_ERRORS, ids=lambda error: type(error).__name__)
-def test_out_of_memory_gives_one_line(
-    oom_error: Exception, error_line: ErrorLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_out_of_memory_gives_one_line(oom_error, error_line, monkeypatch):
     def fail(*args: object, **kwargs: object) -> None:
         raise oom_error
 
@@ -224,9 +220,7 @@ def test_out_of_memory_gives_one_line(
         ),
     ],
 )
-def test_errors_of_the_system_and_bugs_give_one_line(
-    failure: Exception, line: str, cloze: Cloze, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_of_the_system_and_bugs_give_one_line(failure, line, cloze, monkeypatch):
     def fail(directory: Path) -> None:
         raise failure
 
@@ -271,9 +265,7 @@ def run_on_full_disk(command: str, names: dict[str, Path], errors: Path, max_byt
         ("predict classification -m {classifier} {table} -o {out} --quiet", 1000),
     ],
 )
-def test_a_full_disk_leaves_no_output(
-    command: str, max_bytes: int, paths: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_full_disk_leaves_no_output(command, max_bytes, paths, tmp_path):
     (tmp_path / "errors").mkdir()
     code, error = run_on_full_disk(command, paths, tmp_path / "errors/stderr", max_bytes)
     assert code == 1
@@ -284,9 +276,7 @@ def test_a_full_disk_leaves_no_output(
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_FSIZE")
-def test_a_full_disk_keeps_earlier_checkpoints(
-    samples: Samples, paths: dict[str, Path], tmp_path: Path, cloze: Cloze
-) -> None:
+def test_a_full_disk_keeps_earlier_checkpoints(samples, paths, tmp_path, cloze):
     run = Path(shutil.copytree(samples.run, tmp_path / "out"))
     shutil.rmtree(run / "checkpoints/step-00000004")
     command = "pretrain -o {out} --resume --quiet"
@@ -302,7 +292,7 @@ def test_a_full_disk_keeps_earlier_checkpoints(
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
-def test_a_full_or_closed_stdout(paths: dict[str, Path]) -> None:
+def test_a_full_or_closed_stdout(paths):
     command = "corpus {text} --vocabulary {vocab} -o {out} --workers 1 --quiet"
     with open("/dev/full", "wb") as full:
         done = run_cloze(command, paths, stdout=full)
@@ -318,14 +308,14 @@ def test_a_full_or_closed_stdout(paths: dict[str, Path]) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
-def test_a_directory_without_write_permission(tmp_path: Path, error_line: ErrorLine) -> None:
+def test_a_directory_without_write_permission(tmp_path, error_line):
     tmp_path.chmod(0o500)
     line = error_line("corpus {text} --vocabulary {vocab} -o {out} --workers 1", code=1)
     assert f"{tmp_path}/out: cannot write: Permission denied" in line
 
 
 @pytest.mark.slow
-def test_a_process_gives_the_same_exit_code_and_line(paths: dict[str, Path]) -> None:
+def test_a_process_gives_the_same_exit_code_and_line(paths):
     done = run_cloze("corpus {tmp}/none --vocabulary {vocab} -o {out}", paths)
     assert (done.returncode, done.stdout) == (2, "")
     assert fill_in("{tmp}/none: no such file", paths) in one_line_of(done.stderr)

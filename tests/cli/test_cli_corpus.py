@@ -2,17 +2,16 @@
 
 import json
 import shlex
-from pathlib import Path
 
 import pytest
-from samples import NANO, Cloze, Samples
+from samples import NANO
 
 from cloze.data.dataset import Dataset
 from helpers import read_all_files
 
 
 @pytest.mark.slow
-def test_the_vocabulary_may_be_that_of_a_run(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
+def test_the_vocabulary_may_be_that_of_a_run(samples, tmp_path, cloze):
     for name in ("vocab", "run"):
         vocab = getattr(samples, name)
         cloze(f"corpus {samples.text} --vocabulary {vocab} --format paragraphs -o {tmp_path}/{name}")
@@ -28,15 +27,13 @@ def test_the_vocabulary_may_be_that_of_a_run(samples: Samples, tmp_path: Path, c
         ("One line of text.\n\nAnother of them.\n", "warning: fewer than 4 documents have two sentences"),
     ],
 )
-def test_data_sets_that_train_badly_are_warned_of(
-    samples: Samples, tmp_path: Path, cloze: Cloze, text: str, warning: str
-) -> None:
+def test_data_sets_that_train_badly_are_warned_of(samples, tmp_path, cloze, text, warning):
     (tmp_path / "text").write_text(text, "utf-8")
     assert warning in cloze(f"corpus {tmp_path}/text --vocabulary {samples.vocab} -o {tmp_path}/data").err
 
 
 @pytest.mark.slow
-def test_one_text_file_is_enough_to_pretrain(tmp_path: Path, cloze: Cloze) -> None:
+def test_one_text_file_is_enough_to_pretrain(tmp_path, cloze):
     book, vocab, data, run = (tmp_path / name for name in ("book.txt", "vocab", "data", "run"))
     book.write_text(
         "".join(f"The {n}th morning was fine. She went out again.\n" for n in range(300)), "utf-8"
@@ -50,7 +47,7 @@ def test_one_text_file_is_enough_to_pretrain(tmp_path: Path, cloze: Cloze) -> No
 
 
 @pytest.mark.slow
-def test_append_adds_only_new_documents(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
+def test_append_adds_only_new_documents(samples, tmp_path, cloze):
     more = "It was a dark and stormy night. The rain fell in torrents.\nThe end of it was near.\n"
     (tmp_path / "both").write_text(f"{samples.text.read_text()}\n\n{more}")
     data = tmp_path / "data"

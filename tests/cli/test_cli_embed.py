@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet
 import pytest
-from samples import Cloze, ErrorLine, Samples, fill_in
+from samples import Samples, fill_in
 
 from cloze.inference.embedder import Embedder
 
@@ -28,9 +28,7 @@ def embedder(samples: Samples, **settings: object) -> Embedder:
     return Embedder.load(samples.run, device="cpu", **settings)
 
 
-def test_every_format_has_the_same_vectors_in_the_order_of_the_lines(
-    samples: Samples, lines: Path, tmp_path: Path, cloze: Cloze
-) -> None:
+def test_every_format_has_the_same_vectors_in_the_order_of_the_lines(samples, lines, tmp_path, cloze):
     expected = embedder(samples)(LINES)
     for suffix in ("npy", "parquet", "jsonl"):
         summary = cloze(f"embed --json -m {samples.run} {lines} -o {tmp_path}/out.{suffix} --quiet").json
@@ -48,9 +46,7 @@ def test_every_format_has_the_same_vectors_in_the_order_of_the_lines(
     np.testing.assert_array_equal(np.array([row["vector"] for row in objects], np.float32), rows)
 
 
-def test_vectors_of_words_have_lines_and_characters(
-    samples: Samples, lines: Path, tmp_path: Path, cloze: Cloze
-) -> None:
+def test_vectors_of_words_have_lines_and_characters(samples, lines, tmp_path, cloze):
     flags = "--tokens --layers 0,-1 --combine concat --quiet"
     cloze(f"embed -m {samples.run} {lines} -o {tmp_path}/out.parquet {flags}")
     table = pyarrow.parquet.read_table(tmp_path / "out.parquet")
@@ -63,9 +59,7 @@ def test_vectors_of_words_have_lines_and_characters(
     np.testing.assert_allclose(np.stack(table["vector"].to_numpy()), expected, atol=1e-5)
 
 
-def test_tables_stdin_and_flags(
-    samples: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cloze: Cloze
-) -> None:
+def test_tables_stdin_and_flags(samples, tmp_path, monkeypatch, cloze):
     output = tmp_path / "out.npy"
     cloze(f"embed -m {samples.run} {samples.table} -o {output} --normalize --quiet")
     rows = np.load(output)
@@ -78,9 +72,7 @@ def test_tables_stdin_and_flags(
     assert "embedding" in printed.err
 
 
-def test_neighbors_of_texts_and_tokens(
-    samples: Samples, lines: Path, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
-) -> None:
+def test_neighbors_of_texts_and_tokens(samples, lines, tmp_path, cloze, error_line):
     model = f"-m {samples.run} --quiet"
     cloze(f"embed {model} {lines} -o {tmp_path}/out.parquet")
     cloze(f"embed {model} {lines} -o {tmp_path}/words.parquet --tokens")
@@ -173,9 +165,7 @@ CASES = {
 
 @pytest.mark.protected
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_wrong_input_gives_one_line(
-    case: Case, samples: Samples, lines: Path, tmp_path: Path, error_line: ErrorLine
-) -> None:
+def test_wrong_input_gives_one_line(case, samples, lines, tmp_path, error_line):
     case.prepare(tmp_path, samples)
     before = sorted(tmp_path.rglob("*"))
     assert fill_in(case.message, {"tmp": tmp_path}) in error_line(fill_in(case.command, {"lines": lines}))

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from samples import NANO_TASK, Cloze, ErrorLine, Samples, save_film_encoder
+from samples import NANO_TASK, save_film_encoder
 
 import cloze as package
 from cloze.cli import main
@@ -41,18 +41,18 @@ def mnli(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_tasks_are_listed(cloze: Cloze) -> None:
+def test_tasks_are_listed(cloze):
     assert [line.split()[0] for line in cloze("tasks").out.splitlines()] == sorted(TASKS)
     assert {row["task"]: row["metric"] for row in cloze("tasks --json").json}["cola"] == "matthews"
 
 
-def test_the_directory_of_a_benchmark_is_enough(mnli: Path) -> None:
+def test_the_directory_of_a_benchmark_is_enough(mnli):
     settings = (mnli / "run/run.toml").read_text()
     assert f'train = "{mnli}/data/train.tsv"' in settings
     assert f'dev = "{mnli}/data/dev_matched.tsv"' in settings
 
 
-def test_evaluate_gives_the_scores_of_the_run(mnli: Path, cloze: Cloze) -> None:
+def test_evaluate_gives_the_scores_of_the_run(mnli, cloze):
     command = f"evaluate mnli -m {mnli}/run --quiet -d {mnli}/data"
     scores = cloze(f"{command} --json").json
     of_run = json.loads((mnli / "run/scores.json").read_text())
@@ -63,9 +63,7 @@ def test_evaluate_gives_the_scores_of_the_run(mnli: Path, cloze: Cloze) -> None:
     assert lines[2] == f"  on 3 examples: {mnli}/data/dev_mismatched.tsv"
 
 
-def test_models_of_mnli_are_evaluated_on_ax(
-    mnli: Path, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
-) -> None:
+def test_models_of_mnli_are_evaluated_on_ax(mnli, tmp_path, cloze, error_line):
     (tmp_path / "ax.tsv").write_text(_nli("Label", *LABELS))
     scores = cloze(f"evaluate ax -m {mnli}/run -d {tmp_path}/ax.tsv --json --quiet").json
     assert scores["matthews"] == 1.0
@@ -75,7 +73,7 @@ def test_models_of_mnli_are_evaluated_on_ax(
     assert "a model for the task 'mnli', not 'rte'" in error_line(f"evaluate rte -m {mnli}/run -d D")
 
 
-def test_score_agrees_with_evaluate(mnli: Path, tmp_path: Path, cloze: Cloze) -> None:
+def test_score_agrees_with_evaluate(mnli, tmp_path, cloze):
     gold, predictions = mnli / "data/dev_matched.tsv", tmp_path / "predictions.jsonl"
     evaluate = f"evaluate mnli -m {mnli}/run -d {gold} --json --quiet -o {predictions}"
     scores = cloze(evaluate).json
@@ -92,9 +90,7 @@ def test_score_agrees_with_evaluate(mnli: Path, tmp_path: Path, cloze: Cloze) ->
     assert cloze(f"score mnli {numbers} {gold} --json --quiet").json == scores
 
 
-def test_tables_for_spreadsheets_are_safe_and_scored(
-    mnli: Path, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
-) -> None:
+def test_tables_for_spreadsheets_are_safe_and_scored(mnli, tmp_path, cloze, error_line):
     gold, answers = tmp_path / "gold.tsv", tmp_path / "answers.csv"
     gold.write_text(f"{HEADER}=book\tgood\tentailment\n=book\tgood\tcontradiction\n")
     scores = cloze(f"evaluate mnli -m {mnli}/run -d {gold} -o {answers} --json --quiet").json
@@ -117,7 +113,7 @@ def test_tables_for_spreadsheets_are_safe_and_scored(
     assert message in error_line(f"score mnli {answers} {gold}")
 
 
-def test_labels_may_be_booleans(tmp_path: Path, cloze: Cloze) -> None:
+def test_labels_may_be_booleans(tmp_path, cloze):
     labels = [True, False, True]
     gold, predictions = tmp_path / "gold.jsonl", tmp_path / "predictions.jsonl"
     gold.write_text("".join(json.dumps({"text": "a", "label": label}) + "\n" for label in labels))
@@ -128,9 +124,7 @@ def test_labels_may_be_booleans(tmp_path: Path, cloze: Cloze) -> None:
 
 @pytest.mark.protected
 @pytest.mark.parametrize("verb", ["predict mnli", "evaluate mnli -d"])
-def test_a_bad_line_is_reported_before_the_model_runs(
-    mnli: Path, tmp_path: Path, error_line: ErrorLine, monkeypatch: pytest.MonkeyPatch, verb: str
-) -> None:
+def test_a_bad_line_is_reported_before_the_model_runs(mnli, tmp_path, error_line, monkeypatch, verb):
     gold = tmp_path / "gold.tsv"
     gold.write_text(HEADER + "a\tb\tneutral\n" * 600 + "a\tb\n")
     monkeypatch.setattr("cloze.inference.predictor.predict", lambda *_, **__: pytest.fail("the model ran"))
@@ -138,9 +132,7 @@ def test_a_bad_line_is_reported_before_the_model_runs(
     assert not (tmp_path / "out").exists()
 
 
-def test_validate_reads_everything_and_writes_nothing(
-    mnli: Path, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
-) -> None:
+def test_validate_reads_everything_and_writes_nothing(mnli, tmp_path, cloze, error_line):
     command = f"finetune mnli -m {mnli}/model -o {tmp_path}/run {NANO} --validate --quiet -d"
     report = cloze(f"{command} {mnli}/data --json").json
     assert (report["train_examples"], report["dev_examples"], report["longest"]) == (60, 10, 6)
@@ -151,7 +143,7 @@ def test_validate_reads_everything_and_writes_nothing(
     assert not (tmp_path / "run").exists()
 
 
-def test_seeds_and_grid_print_every_setting(mnli: Path, tmp_path: Path, cloze: Cloze) -> None:
+def test_seeds_and_grid_print_every_setting(mnli, tmp_path, cloze):
     finetune = f"finetune mnli -m {mnli}/model -d {mnli}/data {SMALL} --quiet -o {tmp_path}/run"
     grid = "--seeds 2 --grid --set grid.epochs=[1] --set grid.batch_sizes=[]"
     text = cloze(f"{finetune} {grid}").out
@@ -183,16 +175,16 @@ WRONG = {
 
 @pytest.mark.protected
 @pytest.mark.parametrize("command", WRONG)
-def test_wrong_input_gives_one_line(mnli: Path, tmp_path: Path, error_line: ErrorLine, command: str) -> None:
+def test_wrong_input_gives_one_line(mnli, tmp_path, error_line, command):
     first, *arguments = command.format(mnli=mnli, tmp=tmp_path).split()
     assert WRONG[command].format(tmp=tmp_path) in error_line(first, *arguments)
 
 
-def test_labels_may_be_in_another_column_in_the_dev_data(mnli: Path, cloze: Cloze) -> None:
+def test_labels_may_be_in_another_column_in_the_dev_data(mnli, cloze):
     assert cloze(f"evaluate mnli -m {mnli}/run -d {mnli}/ax.tsv --quiet").err == ""
 
 
-def test_sentences_are_scored_by_pseudo_likelihood(tmp_path: Path, cloze: Cloze) -> None:
+def test_sentences_are_scored_by_pseudo_likelihood(tmp_path, cloze):
     texts = ["The cats are here.", "", "The cats is here."]
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
     arguments = ("likelihood", "-m", "cloze-mini", "-d", str(tmp_path / "texts.txt"), "--device", "cpu")
@@ -209,7 +201,7 @@ def test_sentences_are_scored_by_pseudo_likelihood(tmp_path: Path, cloze: Cloze)
     assert cloze("evaluate", *arguments, "--quiet").out.endswith("on 2 examples: " + arguments[4] + "\n")
 
 
-def test_a_text_without_words_leaves_no_scores(tmp_path: Path, cloze: Cloze) -> None:
+def test_a_text_without_words_leaves_no_scores(tmp_path, cloze):
     (tmp_path / "texts.txt").write_text("\n \n")
     printed = cloze(
         *("evaluate", "likelihood", "-m", "cloze-mini", "-d", str(tmp_path / "texts.txt")),
@@ -220,7 +212,7 @@ def test_a_text_without_words_leaves_no_scores(tmp_path: Path, cloze: Cloze) -> 
     assert not (tmp_path / "scores.jsonl").exists()
 
 
-def test_blimp_is_scored_by_paradigm_and_field(tmp_path: Path, cloze: Cloze) -> None:
+def test_blimp_is_scored_by_paradigm_and_field(tmp_path, cloze):
     pair = {
         "UID": "agreement",
         "field": "morphology",
@@ -244,7 +236,7 @@ PRETRAINED = {
 
 
 @pytest.mark.parametrize("name", PRETRAINED)
-def test_scores_of_rows_in_memory_are_those_of_their_file(tmp_path: Path, cloze: Cloze, name: str) -> None:
+def test_scores_of_rows_in_memory_are_those_of_their_file(tmp_path, cloze, name):
     rows = PRETRAINED[name]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     of_file = cloze(
@@ -257,7 +249,7 @@ def test_scores_of_rows_in_memory_are_those_of_their_file(tmp_path: Path, cloze:
     assert f"<th>{next(iter(result))}</th>" in result._repr_html_()
 
 
-def test_predictions_in_python_are_those_of_the_shell(mnli: Path, tmp_path: Path, cloze: Cloze) -> None:
+def test_predictions_in_python_are_those_of_the_shell(mnli, tmp_path, cloze):
     file, page = mnli / "data/dev_matched.tsv", tmp_path / "page.html"
     printed = cloze(f"predict {file} -m {mnli}/run --explain --quiet").rows
     model = package.load(mnli / "run")
@@ -279,7 +271,7 @@ NANO_FINETUNE = f"finetune classification -m {{run}} -d {{table}} -o {{out}} {' 
 
 
 @pytest.mark.slow
-def test_a_calibrated_model_is_scored_without_bias(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
+def test_a_calibrated_model_is_scored_without_bias(samples, tmp_path, cloze):
     rows = [f"{'a fine' if n % 2 else 'a dull'} film {n}\t{n % 2 if n % 5 else 1 - n % 2}" for n in range(60)]
     dev = tmp_path / "dev.tsv"
     dev.write_text("\n".join(["text\tlabel", *rows]))
@@ -301,9 +293,7 @@ def test_a_calibrated_model_is_scored_without_bias(samples: Samples, tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_learning_curve_is_a_table_by_number_of_examples(
-    samples: Samples, tmp_path: Path, cloze: Cloze
-) -> None:
+def test_a_learning_curve_is_a_table_by_number_of_examples(samples, tmp_path, cloze):
     printed = cloze(f"{NANO_FINETUNE} --dev {{table}} --data-fractions 1,0.3 --seeds 2 --quiet").out
     share, last = (line.split() for line in printed.splitlines()[2:4])
     assert printed.splitlines()[1].split()[:4] == ["share", "train", "examples", "accuracy"]
@@ -319,7 +309,7 @@ def test_a_learning_curve_is_a_table_by_number_of_examples(
     assert cloze(alone).json["accuracy"] == by_share[0.3]["results"][0]["accuracy"]
 
 
-def test_shares_that_cannot_be_learned_from_are_refused(error_line: ErrorLine, tmp_path: Path) -> None:
+def test_shares_that_cannot_be_learned_from_are_refused(error_line, tmp_path):
     for flags, what in {
         "0.1,x": "--data-fractions: 'x' is not a number",
         "0.5,1.5": "--data-fractions: 1.5 is not above 0 and at most 1",

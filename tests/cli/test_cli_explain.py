@@ -1,17 +1,14 @@
 """`cloze predict --explain` and `cloze attention`: JSON lines, pages without external resources, and errors."""
 
 import shutil
-from pathlib import Path
 
 import pytest
-from samples import Cloze, ErrorLine, Samples, fill_in
+from samples import fill_in
 
 from pages import page_data, read_page
 
 
-def test_explanations_are_in_the_output_and_on_a_page(
-    samples: Samples, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
-) -> None:
+def test_explanations_are_in_the_output_and_on_a_page(samples, tmp_path, cloze, error_line):
     source, page = tmp_path / "in.txt", tmp_path / "page.html"
     source.write_text("It was <b>dark</b>.\nThe hound!\n\n", encoding="utf-8")
     explain = f"predict classification -m {samples.classifier} {source} --explain --quiet"
@@ -57,9 +54,7 @@ def test_explanations_are_in_the_output_and_on_a_page(
         ),
     ],
 )
-def test_explain_refuses_wrong_flags(
-    samples: Samples, tmp_path: Path, error_line: ErrorLine, flags: str, message: str
-) -> None:
+def test_explain_refuses_wrong_flags(samples, tmp_path, error_line, flags, message):
     checkpoint = next((samples.classifier / "checkpoints").iterdir())
     ignored = shutil.ignore_patterns("manifest.json", "training")
     other = shutil.copytree(checkpoint, tmp_path / "other", ignore=ignored)
@@ -67,9 +62,7 @@ def test_explain_refuses_wrong_flags(
     assert error_line(f"predict classification {{table}} -m {{classifier}} {flags}") == f"error: {message}"
 
 
-def test_attention_is_written_as_a_page(
-    samples: Samples, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
-) -> None:
+def test_attention_is_written_as_a_page(samples, tmp_path, cloze, error_line):
     page = tmp_path / "page.html"
     command = f"attention -m {samples.classifier} 'The hound!' -o {page} --quiet"
     result = cloze(f"{command} --pair 'It was dark.' --json").json

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from samples import Cloze, ErrorLine, save_film_encoder
+from samples import save_film_encoder
 
 from cloze.api.evaluation import EvaluationResult
 from cloze.cli import main
@@ -16,7 +16,6 @@ from cloze.data.row_files import write_rows
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from helpers import task_of
-from hub_server import Hub
 
 NANO = "--set max_seq_length=8 --set micro_batch_tokens=64 --set device=cpu --learning-rate 0.01"
 COLUMNS = "--text-column words --label-column mark"
@@ -53,7 +52,7 @@ def labels(lines: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_at_most_top_k_classes_are_printed(films: Path, cloze: Cloze, error_line: ErrorLine) -> None:
+def test_at_most_top_k_classes_are_printed(films, cloze, error_line):
     predict = f"predict classification -m {films}/run {films}/data.csv --quiet"
     expected = cloze(predict).rows
     rows = cloze(f"{predict} --top-k 1").rows
@@ -67,9 +66,7 @@ def test_at_most_top_k_classes_are_printed(films: Path, cloze: Cloze, error_line
     assert all(row["explanation"]["explained"] == row["label"] for row in explained)
 
 
-def test_predictions_for_stdin_go_to_a_file(
-    films: Path, cloze: Cloze, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_predictions_for_stdin_go_to_a_file(films, cloze, monkeypatch, tmp_path):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"film good\nbook bad\n")))
     output = tmp_path / "new" / "predictions.jsonl"
     command = f"predict classification -m {films}/run - -o {output} --quiet"
@@ -77,7 +74,7 @@ def test_predictions_for_stdin_go_to_a_file(
     assert labels(output.read_text()) == ["good", "bad"]
 
 
-def test_lone_surrogates_are_escaped(films: Path, tmp_path: Path, cloze: Cloze) -> None:
+def test_lone_surrogates_are_escaped(films, tmp_path, cloze):
     (tmp_path / "in.jsonl").write_text('{"words": "good fi\\ud83dlm"}\n{"words": "bad"}\n')
     page, output = tmp_path / "page.html", tmp_path / "out.jsonl"
     predict = f"predict classification -m {films}/run {tmp_path}/in.jsonl --quiet"
@@ -88,7 +85,7 @@ def test_lone_surrogates_are_escaped(films: Path, tmp_path: Path, cloze: Cloze) 
 
 
 @pytest.mark.protected
-def test_a_failed_prediction_leaves_no_file(films: Path, tmp_path: Path, cloze: Cloze) -> None:
+def test_a_failed_prediction_leaves_no_file(films, tmp_path, cloze):
     source = tmp_path / "in.txt"
     source.write_bytes(b"good\n\xff\n")
     printed = cloze(f"predict classification -m {films}/run {source} -o {tmp_path}/out.jsonl --quiet", code=2)
@@ -96,7 +93,7 @@ def test_a_failed_prediction_leaves_no_file(films: Path, tmp_path: Path, cloze: 
     assert list(tmp_path.iterdir()) == [source]
 
 
-def test_an_imported_checkpoint_keeps_its_task_settings(films: Path, tmp_path: Path, cloze: Cloze) -> None:
+def test_an_imported_checkpoint_keeps_its_task_settings(films, tmp_path, cloze):
     checkpoint = resolve_checkpoint(films / "run", "best")
     cloze(f"import {checkpoint} -o {tmp_path}/copy --quiet")
     of_run, of_copy = (
@@ -106,7 +103,7 @@ def test_an_imported_checkpoint_keeps_its_task_settings(films: Path, tmp_path: P
     assert of_run == of_copy
 
 
-def test_printing_settings_downloads_nothing(hub: Hub, cloze: Cloze) -> None:
+def test_printing_settings_downloads_nothing(hub, cloze):
     settings = cloze("finetune classification -m hf://org/model -d D --print-config").out
     assert 'model = "hf://org/model"' in settings
     assert not hub.requests
@@ -125,9 +122,7 @@ def read(path: Path) -> list[dict]:
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
-def test_predictions_have_id_and_text_and_are_scored(
-    films: Path, tmp_path: Path, cloze: Cloze, ending: str
-) -> None:
+def test_predictions_have_id_and_text_and_are_scored(films, tmp_path, cloze, ending):
     answers, wrong = tmp_path / f"answers.{ending}", tmp_path / f"wrong.{ending}"
     printed = cloze(f"predict -m {films}/run {films}/new.csv -o {answers}")
     assert printed.out == ""
@@ -149,9 +144,7 @@ def test_predictions_have_id_and_text_and_are_scored(
     assert confidences == sorted((expected["a3"], expected["a4"]), reverse=True)
 
 
-def test_evaluate_prints_scores_by_class_and_writes_the_wrong_answers(
-    films: Path, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
-) -> None:
+def test_evaluate_prints_scores_by_class_and_writes_the_wrong_answers(films, tmp_path, cloze, error_line):
     command = f"evaluate -m {films}/run -d {films}/new.csv {COLUMNS} --quiet"
     text = cloze(f"{command} --errors {tmp_path}/wrong.tsv").out
     assert "  bad       0.5000  0.5000  0.5000        2\n" in text
@@ -176,15 +169,13 @@ def test_evaluate_prints_scores_by_class_and_writes_the_wrong_answers(
     )
 
 
-def test_the_wrong_answers_are_predicted_again(films: Path, tmp_path: Path, cloze: Cloze) -> None:
+def test_the_wrong_answers_are_predicted_again(films, tmp_path, cloze):
     cloze(f"evaluate -m {films}/run -d {films}/new.csv {COLUMNS} --quiet --errors {tmp_path}/wrong.csv")
     rows = cloze(f"predict -m {films}/run {tmp_path}/wrong.csv --text-column text --quiet").rows
     assert [row["label"] for row in rows] == [row["prediction"] for row in read(tmp_path / "wrong.csv")]
 
 
-def test_an_unknown_ending_is_refused_with_those_that_are_known(
-    films: Path, tmp_path: Path, error_line: ErrorLine
-) -> None:
+def test_an_unknown_ending_is_refused_with_those_that_are_known(films, tmp_path, error_line):
     what = (
         "x.json: the ending '.json' names no format. "
         "End the name in .csv, .tsv, .jsonl, .ndjson, .parquet, .xlsx."
@@ -192,20 +183,20 @@ def test_an_unknown_ending_is_refused_with_those_that_are_known(
     assert what in error_line(f"predict -m {films}/run {films}/new.csv -o {tmp_path}/x.json")
 
 
-def test_rows_that_are_left_out_keep_their_numbers(films: Path, tmp_path: Path, cloze: Cloze) -> None:
+def test_rows_that_are_left_out_keep_their_numbers(films, tmp_path, cloze):
     (tmp_path / "some.jsonl").write_text('{"words": "film good"}\n{"words": null}\n{"words": "book bad"}\n')
     rows = cloze(f"predict -m {films}/run {tmp_path}/some.jsonl --skip-bad-rows --quiet").rows
     assert [row["row"] for row in rows] == [1, 3]
 
 
-def test_errors_of_a_task_without_right_and_wrong_are_refused(tmp_path: Path, error_line: ErrorLine) -> None:
+def test_errors_of_a_task_without_right_and_wrong_are_refused(tmp_path, error_line):
     (tmp_path / "p.jsonl").write_text('{"score": 1}\n' * 2)
     (tmp_path / "gold.tsv").write_text("text\tlabel\na\t1\nb\t2\n")
     command = f"score regression {tmp_path}/p.jsonl {tmp_path}/gold.tsv --errors {tmp_path}/w.csv --quiet"
     assert "--errors: answers of regression are not right or wrong" in error_line(command)
 
 
-def test_predictions_of_other_programs_have_no_confidence(tmp_path: Path, cloze: Cloze) -> None:
+def test_predictions_of_other_programs_have_no_confidence(tmp_path, cloze):
     (tmp_path / "p.jsonl").write_text('{"label": "a"}\n' * 2)
     (tmp_path / "gold.tsv").write_text("text\tlabel\nx\ta\ny\tb\n")
     cloze(f"score classification {tmp_path}/p.jsonl {tmp_path}/gold.tsv --errors {tmp_path}/w.jsonl --quiet")
@@ -214,7 +205,7 @@ def test_predictions_of_other_programs_have_no_confidence(tmp_path: Path, cloze:
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv", "parquet"])
-def test_a_late_row_may_have_one_more_column(ending: str, tmp_path: Path) -> None:
+def test_a_late_row_may_have_one_more_column(ending, tmp_path):
     rows = [{"a": 1, "b": None}] * 5000 + [{"a": 2, "b": "yes", "c": 0.5}]
     assert write_rows(rows, str(tmp_path / f"x.{ending}")) == 5001
     assert [file.name for file in tmp_path.iterdir()] == [f"x.{ending}"]
@@ -226,7 +217,7 @@ def test_a_late_row_may_have_one_more_column(ending: str, tmp_path: Path) -> Non
         assert last == {"a": 2, "b": "yes", "c": 0.5}
 
 
-def test_numbers_have_no_wrong_answers() -> None:
+def test_numbers_have_no_wrong_answers():
     result = EvaluationResult(
         {"pearson": 0.5}, data="rows", counts={"examples": 0}, task=task_of("regression")
     )

@@ -1,11 +1,9 @@
 """Rows to label next: uncertain ones, one of each cluster, with their cells and numbers."""
 
 import csv
-from pathlib import Path
 
 import numpy as np
 import pytest
-from samples import Cloze, ErrorLine, Samples
 
 import cloze as package
 from cloze.errors import InputError
@@ -14,7 +12,7 @@ from cloze.inference.next_labels import choose_central, choose_next_labels
 from cloze.progress import SILENT
 
 
-def test_one_row_of_each_cluster_is_chosen_near_its_center() -> None:
+def test_one_row_of_each_cluster_is_chosen_near_its_center():
     rng = np.random.default_rng(1)
     centers = 20 * np.eye(4)
     vectors = np.concatenate(
@@ -28,9 +26,7 @@ def test_one_row_of_each_cluster_is_chosen_near_its_center() -> None:
     assert len({*choose_central(np.ones((9, 2)), np.zeros(9), 4)}) == 4  # equal texts
 
 
-def test_rows_are_written_with_their_numbers_cells_and_margins(
-    samples: Samples, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
-) -> None:
+def test_rows_are_written_with_their_numbers_cells_and_margins(samples, tmp_path, cloze, error_line):
     texts = [f"He said {word}." for word in ("so", "that", "no", "yes", "more", "much", "it", "so much")]
     lines = [f"{text}\t{number}" for number, text in enumerate(texts, 1)]
     pool = tmp_path / "pool.tsv"
@@ -54,7 +50,7 @@ def test_rows_are_written_with_their_numbers_cells_and_margins(
 
 
 @pytest.mark.slow
-def test_a_graph_is_refused_before_its_predictions(samples: Samples, tmp_path: Path) -> None:
+def test_a_graph_is_refused_before_its_predictions(samples, tmp_path):
     package.export_model(samples.classifier, output=tmp_path / "graph")
     predictor = as_predictor(tmp_path / "graph", device="cpu", precision=None)
     with pytest.raises(InputError, match="without vectors of texts"):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import NANO_TASK, Cloze, ErrorLine, Samples
+from samples import NANO_TASK, Samples
 
 # s3fs leaves sessions to the garbage collector after their event loop has closed
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::Warning")]
@@ -27,9 +27,7 @@ def reviews(bucket: Any, samples: Samples, tmp_path: Path) -> Path:
     return directory
 
 
-def test_remote_data_train_and_score_the_same_model(
-    bucket: Any, samples: Samples, reviews: Path, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
-) -> None:
+def test_remote_data_train_and_score_the_same_model(bucket, samples, reviews, tmp_path, cloze, error_line):
     scores = {}
     for name, data in (("local", reviews), ("remote", STORE)):
         run = tmp_path / name
@@ -52,9 +50,7 @@ def test_remote_data_train_and_score_the_same_model(
     )
 
 
-def test_predictions_and_vectors_are_written_to_the_store(
-    bucket: Any, samples: Samples, reviews: Path, tmp_path: Path, cloze: Cloze
-) -> None:
+def test_predictions_and_vectors_are_written_to_the_store(bucket, samples, reviews, tmp_path, cloze):
     commands = {
         "answers.jsonl": f"predict classification -m {samples.classifier} {{}}/texts.txt",
         "vectors.npy": f"embed -m {samples.run} {{}}/train.tsv",
@@ -68,14 +64,8 @@ def test_predictions_and_vectors_are_written_to_the_store(
 
 @pytest.mark.protected
 def test_output_that_the_store_refuses_is_kept(
-    bucket: Any,
-    samples: Samples,
-    reviews: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cloze: Cloze,
-    error_line: ErrorLine,
-) -> None:
+    bucket, samples, reviews, tmp_path, monkeypatch, cloze, error_line
+):
     output = "s3://library/answers.jsonl"
     command = f"predict classification -m {samples.classifier} {STORE}/texts.txt -o {output} --quiet"
     call = bucket.call_s3
@@ -101,9 +91,7 @@ def test_output_that_the_store_refuses_is_kept(
 
 
 @pytest.mark.protected
-def test_missing_and_forbidden_remote_files_are_reported(
-    bucket: Any, samples: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error_line: ErrorLine
-) -> None:
+def test_missing_and_forbidden_remote_files_are_reported(bucket, samples, tmp_path, monkeypatch, error_line):
     for verb in (f"predict classification -m {samples.classifier}", f"embed -m {samples.run} -o x.npy"):
         assert "s3://library/none.tsv: no such file" in error_line(f"{verb} s3://library/none.tsv --quiet")
     finetune = f"finetune classification -m {samples.run} -o {tmp_path}/run -d"

@@ -4,13 +4,12 @@ import csv
 from pathlib import Path
 
 import pytest
-from samples import Cloze, ErrorLine, Samples
 
 import cloze as package
 from cloze.errors import InputError
 
 
-def test_texts_are_predicted_as_those_of_a_file(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
+def test_texts_are_predicted_as_those_of_a_file(samples, tmp_path, cloze):
     texts = ["He said so.", "She went to the sea, and he"]
     (tmp_path / "lines.txt").write_text("\n".join(texts))
     of_file = cloze(f"predict -m {{classifier}} {tmp_path}/lines.txt --quiet").rows
@@ -36,22 +35,18 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_inputs_that_are_unclear_are_refused(
-    words: str, error_line: ErrorLine, paths: dict[str, Path]
-) -> None:
+def test_inputs_that_are_unclear_are_refused(words, error_line, paths):
     assert REFUSED[words].format(**paths) in error_line(f"predict -m {{classifier}} {words}")
 
 
-def test_a_text_of_a_file_of_this_name_is_read_as_the_file(
-    samples: Samples, tmp_path: Path, cloze: Cloze, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_of_a_file_of_this_name_is_read_as_the_file(samples, tmp_path, cloze, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("He said so.").write_text("She did\nHe did\n")
     printed = cloze("predict -m {classifier}", "He said so.")
     assert [row["text"] for row in printed.rows] == ["She did", "He did"]
 
 
-def test_a_model_of_pairs_asks_for_rows(tmp_path: Path) -> None:
+def test_a_model_of_pairs_asks_for_rows(tmp_path):
     rows = [{"text": "a", "pair": "b", "label": label} for label in ("yes", "no")] * 4
     settings = {"classification.pair_column": "pair", "device": "cpu"}
     run = package.finetune(
@@ -69,9 +64,7 @@ def test_a_model_of_pairs_asks_for_rows(tmp_path: Path) -> None:
         package.predict_file("A text.", model=run.path)
 
 
-def test_other_columns_are_kept_and_formulas_are_texts(
-    samples: Samples, tmp_path: Path, cloze: Cloze
-) -> None:
+def test_other_columns_are_kept_and_formulas_are_texts(samples, tmp_path, cloze):
     with (tmp_path / "in.csv").open("w", newline="") as file:
         csv.writer(file).writerows(
             [

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import Cloze, ErrorLine, Samples
+from samples import Cloze, Samples
 
 from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_files import write_vectors
@@ -40,15 +40,13 @@ def predict(samples: Samples, texts: Path, cloze: Cloze) -> Callable[[str], byte
 
 
 @pytest.mark.exhaustive
-def test_processes_predict_what_one_does(predict: Callable[[str], bytes], texts: Path) -> None:
+def test_processes_predict_what_one_does(predict, texts):
     expected = predict("")
     assert expected.count(b"\n") == texts.read_bytes().count(b"\n") > 600
     assert predict("--workers 2") == expected
 
 
-def test_workers_are_refused_for_work_of_one_process(
-    samples: Samples, texts: Path, error_line: ErrorLine
-) -> None:
+def test_workers_are_refused_for_work_of_one_process(samples, texts, error_line):
     assert "--explain: explanations run in this process. Leave out --workers" in error_line(
         f"predict classification -m {samples.classifier} {texts} --workers 2 --explain"
     )
@@ -61,13 +59,8 @@ def test_workers_are_refused_for_work_of_one_process(
 @pytest.mark.filterwarnings("ignore::Warning")
 @pytest.mark.exhaustive
 def test_a_cluster_predicts_what_one_process_does_when_a_machine_is_lost(
-    two_machines: Any,
-    samples: Samples,
-    texts: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    predict: Callable[[str], bytes],
-) -> None:
+    two_machines, samples, texts, tmp_path, monkeypatch, predict
+):
     models = [samples.classifier]
     predictor = load_ensemble(models, device="cpu")
     read = []

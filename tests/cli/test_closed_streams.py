@@ -4,10 +4,8 @@ import io
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from samples import Cloze
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
 
@@ -26,13 +24,13 @@ def in_shell(command: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.parametrize("verb", ["--help", "fill --help"])
-def test_a_closed_stdout_is_an_error(verb: str) -> None:
+def test_a_closed_stdout_is_an_error(verb):
     done = in_shell(f"CLOZE {verb} >&-")
     assert (done.returncode, done.stderr) == (1, CLOSED)
 
 
 @pytest.mark.parametrize("closed", ["<&-", "<&- 2>&-"])
-def test_a_closed_stdin_or_stderr_changes_no_result(closed: str) -> None:
+def test_a_closed_stdin_or_stderr_changes_no_result(closed):
     done = in_shell(f"CLOZE --help {closed}")
     assert done.returncode == 0
     assert "pretrain" in done.stdout
@@ -40,7 +38,7 @@ def test_a_closed_stdin_or_stderr_changes_no_result(closed: str) -> None:
 
 
 @pytest.mark.slow
-def test_an_output_does_not_take_the_place_of_a_closed_stream(tmp_path: Path) -> None:
+def test_an_output_does_not_take_the_place_of_a_closed_stream(tmp_path):
     text = "the moor was dark and the hound was heard\n" * 40
     (tmp_path / "text.txt").write_text(text)
     directory = shlex.quote(str(tmp_path))
@@ -53,14 +51,14 @@ def test_an_output_does_not_take_the_place_of_a_closed_stream(tmp_path: Path) ->
     assert first == second
 
 
-def test_fill_without_lines_on_stdin_is_an_error(cloze: Cloze, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fill_without_lines_on_stdin_is_an_error(cloze, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     error = cloze("fill -m cloze-mini -", code=2).err
     assert error == "error: stdin: no text. Send it one or more lines.\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the address space")
-def test_little_memory_is_reported_in_one_line() -> None:
+def test_little_memory_is_reported_in_one_line():
     done = in_shell("ulimit -v 300000; CLOZE info cloze-mini")
     expected = "error: out of memory. Use a smaller model, shorter texts or fewer --workers.\n"
     assert (done.returncode, done.stderr) == (1, expected)

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from samples import Cloze, ErrorLine
 
 from cloze.data.build.corpus import build_dataset
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
@@ -23,7 +22,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "data"
 
 
-def test_audit_gives_text_json_and_a_page(dataset: Path, tmp_path: Path, cloze: Cloze) -> None:
+def test_audit_gives_text_json_and_a_page(dataset, tmp_path, cloze):
     page = tmp_path / "page.html"
     command = f"corpus audit {dataset} --seq-lengths 16,32 --quiet"
     text = cloze(f"{command} -o {page}").out
@@ -47,9 +46,7 @@ def test_audit_gives_text_json_and_a_page(dataset: Path, tmp_path: Path, cloze: 
         ("{page.parent}", "error: "),
     ],
 )
-def test_audit_refuses_wrong_input(
-    dataset: Path, tmp_path: Path, error_line: ErrorLine, arguments: str, message: str
-) -> None:
+def test_audit_refuses_wrong_input(dataset, tmp_path, error_line, arguments, message):
     page = tmp_path / "page.html"
     page.write_text("mine")
     assert message in error_line(f"corpus audit {arguments.format(dataset=dataset, page=page)}")

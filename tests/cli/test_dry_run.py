@@ -1,17 +1,16 @@
 """`--dry-run`: memory and time of a run, and nothing on disk."""
 
 import shlex
-from pathlib import Path
 from typing import Any
 
 import pytest
-from samples import NANO, NANO_TASK, Cloze
+from samples import NANO, NANO_TASK
 
 PRETRAIN = "pretrain --data {data} -o {out} --dry-run --quiet " + shlex.join(NANO)
 FINETUNE = "finetune classification -m {run} -d {table} -o {out} --dry-run --quiet " + shlex.join(NANO_TASK)
 
 
-def test_a_plan_of_pretraining(tmp_path: Path, cloze: Cloze) -> None:
+def test_a_plan_of_pretraining(tmp_path, cloze):
     phases = (
         "--set=phases=[{max_seq_length=16, fraction=0.75, batch_size=8},"
         "{max_seq_length=32, fraction=0.25, batch_size=20}]"
@@ -33,7 +32,7 @@ def test_a_plan_of_pretraining(tmp_path: Path, cloze: Cloze) -> None:
     assert plan["seconds"] == pytest.approx(600 + plan["evaluation_seconds"], rel=0.01)
 
 
-def test_a_plan_of_finetuning(tmp_path: Path, cloze: Cloze) -> None:
+def test_a_plan_of_finetuning(tmp_path, cloze):
     plan = cloze(FINETUNE, "--batch-size", "8", "--epochs", "2", "--seeds", "3", "--json").json
     assert not (tmp_path / "out").exists()
     assert plan["runs"] == 3
@@ -43,13 +42,13 @@ def test_a_plan_of_finetuning(tmp_path: Path, cloze: Cloze) -> None:
 
 
 @pytest.mark.parametrize("batch_size", [("--batch-size", "8"), ("--set", "batch_size=8")])
-def test_a_plan_of_a_grid(cloze: Cloze, batch_size: tuple[str, str]) -> None:
+def test_a_plan_of_a_grid(cloze, batch_size):
     plan = cloze(FINETUNE, "--grid", *batch_size, "--json").json
     assert plan["runs"] == 3 * 3  # learning rates and epochs; the batch size is given
     assert plan["phases"][0]["steps"] == 3 * 5  # the mean of 2, 3 and 4 epochs
 
 
-def test_a_plan_is_printed_as_text(cloze: Cloze) -> None:
+def test_a_plan_is_printed_as_text(cloze):
     text = cloze(PRETRAIN, "--steps", "4").out
     for words in ("dry run: nothing was written", "peak", "free before", "4 steps of"):
         assert words in text

@@ -5,11 +5,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pyarrow as pa
 import pytest
-from samples import Cloze, ErrorLine, Samples
 
 from cloze.cli import run_command
 from cloze.cli.parser import Verb
@@ -62,20 +61,18 @@ def raising(error: Exception, cause: Exception | None = None) -> Callable[[], No
         raising(DAMAGED, NO_DEVICE),
     ],
 )
-def test_little_memory_is_neither_a_damaged_file_nor_a_bug(
-    capsys: pytest.CaptureFixture[str], raise_error: Callable[[], object]
-) -> None:
+def test_little_memory_is_neither_a_damaged_file_nor_a_bug(capsys, raise_error):
     assert run(raise_error, capsys) == (1, OUT_OF_MEMORY)
 
 
-def test_an_error_that_explains_the_lack_of_memory_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_that_explains_the_lack_of_memory_is_kept(capsys):
     explained = RunError("out of memory at step 2", remedy="Use shorter sequences")
     line = "error: out of memory at step 2. Use shorter sequences.\n"
     assert run(raising(explained, MemoryError()), capsys) == (1, line)
 
 
 @needs_linux
-def test_a_data_set_that_does_not_fit_into_the_address_space_is_not_called_damaged(tmp_path: Path) -> None:
+def test_a_data_set_that_does_not_fit_into_the_address_space_is_not_called_damaged(tmp_path):
     import resource  # Windows has none
 
     file = tmp_path / "large.arrow"
@@ -100,9 +97,7 @@ def test_a_data_set_that_does_not_fit_into_the_address_space_is_not_called_damag
         ("raise AttributeError('numpy has no float')", "AttributeError: numpy has no float"),
     ],
 )
-def test_a_package_that_fails_at_its_import_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any, source: str, says: str
-) -> None:
+def test_a_package_that_fails_at_its_import_is_named(tmp_path, capsys, monkeypatch, source, says):
     (tmp_path / "broken_package").mkdir()
     (tmp_path / "broken_package/__init__.py").write_text(f"{source}\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -117,9 +112,7 @@ UNREADABLE = "/proc/self/mem"
 
 
 @needs_linux
-def test_a_file_that_fails_while_it_is_read_is_named(
-    samples: Samples, tmp_path: Path, cloze: Cloze, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_fails_while_it_is_read_is_named(samples, tmp_path, cloze, capsys):
     code, line = run(lambda: sha256_of_file(Path(UNREADABLE)), capsys)
     assert (code, line) == (1, f"error: {UNREADABLE}: Input/output error\n")
     rows = f"predict classification -m {samples.classifier} {UNREADABLE} -o {tmp_path}/out.jsonl"
@@ -128,7 +121,7 @@ def test_a_file_that_fails_while_it_is_read_is_named(
 
 @needs_linux
 @pytest.mark.slow
-def test_a_full_disk_under_stdout_is_named() -> None:
+def test_a_full_disk_under_stdout_is_named():
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "cloze", "--help"],
@@ -151,9 +144,7 @@ def test_a_full_disk_under_stdout_is_named() -> None:
         "pretrain --data {data} -m tiny --steps 1 -o {out}",
     ],
 )
-def test_a_directory_with_a_name_that_is_not_utf8_is_refused(
-    samples: Samples, tmp_path: Path, error_line: ErrorLine, command: str
-) -> None:
+def test_a_directory_with_a_name_that_is_not_utf8_is_refused(samples, tmp_path, error_line, command):
     (tmp_path / "text.txt").write_text("the moor was dark and the hound was heard\n\n" * 9)
     out = tmp_path / "name\udcff"
     filled = command.format(
@@ -165,11 +156,11 @@ def test_a_directory_with_a_name_that_is_not_utf8_is_refused(
 
 
 @pytest.mark.parametrize("command", ["finetune classification -m m -d d -o o", "pretrain --data d -o o"])
-def test_a_setting_with_a_key_of_many_parts_is_refused(error_line: ErrorLine, command: str) -> None:
+def test_a_setting_with_a_key_of_many_parts_is_refused(error_line, command):
     line = error_line(f"{command} --set {'.'.join('a' * 990)}=1")
     assert line.startswith("error: --set: a key has more than 32 parts")
 
 
-def test_a_full_disk_under_rows_is_that_of_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_under_rows_is_that_of_stdout(capsys):
     full = OSError(errno.ENOSPC, "No space left on device")  # errors of writing a file have its name
     assert run(raising(full), capsys) == (1, "error: stdout: No space left on device\n")

@@ -8,7 +8,6 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from samples import Cloze, ErrorLine
 
 from cloze.cli import VERBS, main, split_verb
 from cloze.tasks.registry import TASKS
@@ -16,7 +15,7 @@ from helpers import assert_help_is_complete
 
 
 @pytest.mark.parametrize("name", sorted(TASKS))
-def test_a_task_is_described_with_its_settings(cloze: Cloze, name: str) -> None:
+def test_a_task_is_described_with_its_settings(cloze, name):
     description = cloze(f"tasks {name} --json").json
     assert description["metrics"][0] == TASKS[name].metrics[0]
     text = cloze(f"tasks {name}").out
@@ -26,7 +25,7 @@ def test_a_task_is_described_with_its_settings(cloze: Cloze, name: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["fill", "vocab extend", "glue-submission"])
-def test_help_of_a_verb_is_its_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_a_verb_is_its_help(verb, capsys):
     shown = []
     for words in (["help", *verb.split()], [*verb.split(), "--help"]):
         assert main(words) == 0
@@ -34,7 +33,7 @@ def test_help_of_a_verb_is_its_help(verb: str, capsys: pytest.CaptureFixture[str
     assert shown[0] == shown[1]
 
 
-def test_help_alone_lists_the_verbs(cloze: Cloze, error_line: ErrorLine) -> None:
+def test_help_alone_lists_the_verbs(cloze, error_line):
     assert cloze("help").out == cloze("--help").out
     assert "no verb or task 'fil'. Did you mean fill" in error_line("help fil")
     assert "cloze tasks the tasks" in error_line("help xyzzy")
@@ -42,11 +41,11 @@ def test_help_alone_lists_the_verbs(cloze: Cloze, error_line: ErrorLine) -> None
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_describes_every_flag(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_describes_every_flag(verb, capsys):
     assert_help_is_complete(main, verb.split(), f"cloze {verb}", capsys)
 
 
-def test_help_lists_all_verbs(cloze: Cloze) -> None:
+def test_help_lists_all_verbs(cloze):
     text = cloze("--help").out
     for verb, summary in VERBS.items():
         assert re.search(rf"^  {verb} +{re.escape(summary.split()[0])}", text, re.MULTILINE)
@@ -59,7 +58,7 @@ def test_help_lists_all_verbs(cloze: Cloze) -> None:
     assert "\ntorch computes on " in report
 
 
-def test_a_verb_of_two_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_verb_of_two_words(capsys):
     assert split_verb(["vocab", "extend", "a", "b"]) == ("vocab extend", ["a", "b"])
     assert split_verb(["vocab", "flat"]) == ("vocab", ["flat"])
     assert split_verb(["extend"]) == (None, ["extend"])
@@ -70,7 +69,7 @@ def test_a_verb_of_two_words(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "usage", ["fill [TEXTS…] -m MODEL", "embed INPUT_FILE -m MODEL -o OUTPUT", "pretrain"]
 )
-def test_the_usage_has_the_flags_that_every_mode_requires(usage: str, cloze: Cloze) -> None:
+def test_the_usage_has_the_flags_that_every_mode_requires(usage, cloze):
     assert f"Usage: cloze {usage} [flags]\n" in cloze(f"{usage.split()[0]} --help").out
 
 
@@ -84,18 +83,14 @@ LISTS = ("--help", "tasks", "tasks squad_v2")
         *((command, columns) for command in (*LISTS, "finetune --help") for columns in (50, 80, 120)),
     ],
 )
-def test_output_fits_the_terminal(
-    command: str, columns: int, cloze: Cloze, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_output_fits_the_terminal(command, columns, cloze, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     assert max(map(len, cloze(command).out.splitlines())) <= columns
 
 
 @pytest.mark.parametrize("command", [*LISTS, "fill --help", "fill --nothing"])
 @pytest.mark.timeout(120)
-def test_output_ends_in_narrow_terminals(
-    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_output_ends_in_narrow_terminals(command, capsys, monkeypatch):
     for columns in (1, 2, 19):
         monkeypatch.setenv("COLUMNS", str(columns))
         main(command.split())
@@ -103,7 +98,7 @@ def test_output_ends_in_narrow_terminals(
         assert printed.out or printed.err.count("\n") == 1
 
 
-def test_redirected_lists_are_not_wrapped(cloze: Cloze, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redirected_lists_are_not_wrapped(cloze, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     assert len(cloze("tasks").out.splitlines()) == len(TASKS)
 
@@ -134,7 +129,7 @@ def complete_in(shell: str, script: Path, line: str) -> set[str]:
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish"])
-def test_words_are_completed(cloze: Cloze, tmp_path: Path, shell: str) -> None:
+def test_words_are_completed(cloze, tmp_path, shell):
     if shutil.which(shell) is None:
         pytest.skip(f"needs {shell}")
     script = tmp_path / "script"
@@ -144,14 +139,14 @@ def test_words_are_completed(cloze: Cloze, tmp_path: Path, shell: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
-def test_the_script_is_valid_in_zsh(cloze: Cloze, tmp_path: Path) -> None:
+def test_the_script_is_valid_in_zsh(cloze, tmp_path):
     (tmp_path / "script").write_text(cloze("completion zsh").out)
     program = f"source {tmp_path}/script; print ${{_comps[cloze]}}"
     done = subprocess.run(["zsh", "-fc", program], capture_output=True, text=True, check=True, timeout=60)
     assert "_cloze" in done.stdout
 
 
-def test_scripts_name_every_flag(cloze: Cloze, error_line: ErrorLine) -> None:
+def test_scripts_name_every_flag(cloze, error_line):
     script = cloze("completion bash").out
     assert script.count("--quiet") >= len(VERBS)
     assert "tcsh" in error_line("completion tcsh")

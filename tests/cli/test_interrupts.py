@@ -17,9 +17,7 @@ from forked import Command
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_command_leaves_no_unfinished_file(
-    samples: Samples, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_a_stopped_command_leaves_no_unfinished_file(samples, tmp_path, number):
     texts, output = tmp_path / "texts.txt", tmp_path / "output"
     texts.write_text("the moor was dark and the hound was heard\n" * 30_000)
     output.mkdir()
@@ -52,9 +50,7 @@ def _finetune(samples: Samples, tmp_path: Path, data: Path, *flags: str) -> Comm
 
 
 @pytest.mark.slow
-def test_ctrl_c_stops_training_with_a_checkpoint_and_a_second_one_at_once(
-    samples: Samples, tmp_path: Path
-) -> None:
+def test_ctrl_c_stops_training_with_a_checkpoint_and_a_second_one_at_once(samples, tmp_path):
     for second in (False, True):
         process = _finetune(samples, tmp_path, samples.table, "--epochs", "100000", "--overwrite")
         _wait_for("step 2 held-out", process, tmp_path / "errors")
@@ -75,7 +71,7 @@ def test_ctrl_c_stops_training_with_a_checkpoint_and_a_second_one_at_once(
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_data_are_prepared_leaves_no_run(samples: Samples, tmp_path: Path) -> None:
+def test_ctrl_c_while_data_are_prepared_leaves_no_run(samples, tmp_path):
     table = tmp_path / "a.tsv"
     table.write_text(
         "text\tlabel\n" + "the moor was dark and the hound was heard\t1\nit was not\t0\n" * 40_000
@@ -90,7 +86,7 @@ def test_ctrl_c_while_data_are_prepared_leaves_no_run(samples: Samples, tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("module", ["cloze.cli", "importlib.metadata", "cloze.cli.parameters", "torch"])
-def test_ctrl_c_while_a_command_is_imported_is_one_line(module: str) -> None:
+def test_ctrl_c_while_a_command_is_imported_is_one_line(module):
     program = f"""
         import signal, sys
         signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background of a shell ignore it

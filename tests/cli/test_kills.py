@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import NANO_TASK, Samples
+from samples import NANO_TASK
 
 from forked import Command
 
@@ -54,9 +54,7 @@ def results(directory: Path) -> list[Any]:
         pytest.param(30, 10, marks=[pytest.mark.exhaustive, pytest.mark.trials("kill", 30)]),
     ],
 )
-def test_a_run_of_several_seeds_resumes_bit_identically(
-    samples: Samples, tmp_path: Path, kills: int, epochs: int
-) -> None:
+def test_a_run_of_several_seeds_resumes_bit_identically(samples, tmp_path, kills, epochs):
     settings = (
         f"--epochs {epochs} --seeds 2 --batch-size 2 {shlex.join(NANO_TASK)} --set checkpoints.every_steps=1"
     )
@@ -87,7 +85,7 @@ def test_a_run_of_several_seeds_resumes_bit_identically(
         pytest.param(30, 30_000, marks=[pytest.mark.exhaustive, pytest.mark.trials("kill", 30)]),
     ],
 )
-def test_vectors_are_complete_or_absent(samples: Samples, tmp_path: Path, kills: int, lines: int) -> None:
+def test_vectors_are_complete_or_absent(samples, tmp_path, kills, lines):
     (tmp_path / "texts.txt").write_text("the moor was dark and the hound was heard\n" * lines)
     random_delay, folder = random.Random(3), tmp_path / "out"
     command = f"embed {tmp_path}/texts.txt -m {samples.run} -o {folder}/vectors.npy"

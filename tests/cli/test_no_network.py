@@ -1,10 +1,9 @@
 """No verb but `push` opens a connection, unless a name with hf:// or a URL is given."""
 
 import shlex
-from pathlib import Path
 
 import pytest
-from samples import NOT_USED, USES, Cloze, Samples
+from samples import NOT_USED, USES
 
 from cloze.cli import VERBS, split_verb
 from cloze.serving.served_model import ServedModel
@@ -42,13 +41,13 @@ KEYS = {
 """Keys of the results in JSON, by verb."""
 
 
-def test_every_verb_is_used() -> None:
+def test_every_verb_is_used():
     assert {*USES} | NOT_USED == {*VERBS}
     assert all(split_verb(shlex.split(command))[0] == verb for verb, command in USES.items())
 
 
 @pytest.mark.slow
-def test_verbs_are_quiet_print_json_and_open_no_connection(connections: list[object], cloze: Cloze) -> None:
+def test_verbs_are_quiet_print_json_and_open_no_connection(connections, cloze):
     for verb, command in COMMANDS.items():
         printed = cloze(command, "--quiet", "--json")
         assert all(line.startswith("warning: ") for line in printed.err.splitlines()), verb  # of the data
@@ -58,25 +57,18 @@ def test_verbs_are_quiet_print_json_and_open_no_connection(connections: list[obj
 
 
 @pytest.mark.parametrize(("command", "message"), REFUSED.items())
-def test_mistyped_names_open_no_connection(
-    connections: list[object],
-    cloze: Cloze,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    command: str,
-    message: str,
-) -> None:
+def test_mistyped_names_open_no_connection(connections, cloze, tmp_path, monkeypatch, command, message):
     monkeypatch.chdir(tmp_path)
     assert message in cloze(command, code=2).err
     assert connections == []
 
 
-def test_served_models_open_no_connection(connections: list[object], samples: Samples) -> None:
+def test_served_models_open_no_connection(connections, samples):
     assert ServedModel.load("run", samples.run).abilities
     assert connections == []
 
 
-def test_the_refusal_works(connections: list[object], cloze: Cloze) -> None:
+def test_the_refusal_works(connections, cloze):
     printed = cloze("fill -m hf://org/name 'She closed the [MASK].'", code=1)
     assert "hf://org/name: no connection to " in printed.err
     assert connections

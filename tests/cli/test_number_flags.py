@@ -87,22 +87,20 @@ def run(paths: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[st
     return run
 
 
-def test_a_number_that_64_bits_may_not_hold_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_number_that_64_bits_may_not_hold_is_refused(capsys):
     assert main(["finetune", "classification", "--epochs", "9" * 19]) == 2
     assert "--epochs: the number has more than 18 digits" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("verb", "flag", "kind"), FLAGS)
-def test_number_beyond_reason_is_refused(run: Callable[..., int], verb: str, flag: str, kind: type) -> None:
+def test_number_beyond_reason_is_refused(run, verb, flag, kind):
     zero = () if (verb, flag) in MAY_BE_ZERO else ("0",)
     for value in (*BEYOND_REASON[kind], *zero):
         assert run(verb, flag, value) == 2, value
 
 
 @pytest.mark.parametrize(("verb", "flag", "kind"), [flag for flag in FLAGS if flag[0] != "serve"])
-def test_large_number_is_refused_or_means_all(
-    run: Callable[..., int], verb: str, flag: str, kind: type, tmp_path: Path
-) -> None:
+def test_large_number_is_refused_or_means_all(run, verb, flag, kind, tmp_path):
     for value in LARGE[kind]:
         assert run(verb, flag, value) in (0, 2), value
         for output in tmp_path.iterdir():
@@ -110,8 +108,6 @@ def test_large_number_is_refused_or_means_all(
 
 
 @pytest.mark.parametrize(("verb", "flag", "values"), TEXT_FLAGS)
-def test_numbers_in_text_are_refused(
-    run: Callable[..., int], verb: str, flag: str, values: tuple[str, ...]
-) -> None:
+def test_numbers_in_text_are_refused(run, verb, flag, values):
     for value in values:
         assert run(verb, flag, value) == 2, value

@@ -6,7 +6,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from samples import Cloze, ErrorLine, Samples
 
 STORY = "A king had three daughters. The youngest was fair.\nShe had a ball of gold.\n"
 
@@ -23,9 +22,7 @@ def tales(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("verb", ["corpus", "vocab"])
-def test_dry_run_shows_the_input_and_writes_nothing(
-    tales: Path, cloze: Cloze, tmp_path: Path, verb: str
-) -> None:
+def test_dry_run_shows_the_input_and_writes_nothing(tales, cloze, tmp_path, verb):
     pq.write_table(pa.table({"tale": [{"body": STORY}]}), tales / "b.parquet")
     command = f"{verb} {tales} --text-field tale.body --dry-run"
     size = sum(file.stat().st_size for file in tales.iterdir())
@@ -42,7 +39,7 @@ def test_dry_run_shows_the_input_and_writes_nothing(
     assert cloze(f"{command} --json").json["first_document"]["where"] == f"{tales}/a.jsonl:1"
 
 
-def test_validate_reads_everything_and_writes_nothing(tales: Path, cloze: Cloze, tmp_path: Path) -> None:
+def test_validate_reads_everything_and_writes_nothing(tales, cloze, tmp_path):
     flags = f"{tales} --text-field tale.body --validate --workers 1"
     text = cloze(f"corpus {flags}").out
     assert "all input is readable: 11 documents, 22 lines" in text
@@ -58,9 +55,7 @@ def test_validate_reads_everything_and_writes_nothing(tales: Path, cloze: Cloze,
     assert sorted(tmp_path.iterdir()) == [tales]
 
 
-def test_cleaning_steps_can_be_skipped(
-    tales: Path, samples: Samples, cloze: Cloze, error_line: ErrorLine, tmp_path: Path
-) -> None:
+def test_cleaning_steps_can_be_skipped(tales, samples, cloze, error_line, tmp_path):
     command = f"corpus {tales} --text-field tale.body --vocabulary {samples.vocab} --workers 1 --quiet --json"
     cleaned = cloze(f"{command} -o {tmp_path}/cleaned").json
     assert [cleaned["cleaning"][step]["documents"] for step in ("control", "short_documents")] == [1, 1]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from samples import NANO, Cloze, Samples
+from samples import NANO, Samples
 
 from cloze.errors import InputError
 from cloze.model_paths import find_model_directory
@@ -93,16 +93,14 @@ DAMAGED_FILES: dict[str, tuple[Damage, ...]] = {
 @pytest.mark.parametrize(
     ("name", "damage"), [(name, damage) for name, kinds in DAMAGED_FILES.items() for damage in kinds]
 )
-def test_info_names_a_damaged_file_of_a_run(
-    classifier: Path, cloze: Cloze, name: str, damage: Damage
-) -> None:
+def test_info_names_a_damaged_file_of_a_run(classifier, cloze, name, damage):
     damage(classifier / name)
     line = cloze(f"info {classifier}", code=2).err
     assert line.startswith(f"error: {classifier / name}")
     assert line.count("\n") == 1
 
 
-def test_info_describes_a_copy_of_a_checkpoint(run: Path, tmp_path: Path, cloze: Cloze) -> None:
+def test_info_describes_a_copy_of_a_checkpoint(run, tmp_path, cloze):
     checkpoint = sorted((run / "checkpoints").iterdir())[-1]
     copy = Path(shutil.copytree(checkpoint, tmp_path / "copy"))
     expected = cloze(f"info {checkpoint}").out.replace(str(checkpoint), str(copy))
@@ -112,7 +110,7 @@ def test_info_describes_a_copy_of_a_checkpoint(run: Path, tmp_path: Path, cloze:
 
 @pytest.mark.protected
 @pytest.mark.parametrize("kind", ["run", "checkpoint"])
-def test_info_names_the_missing_manifest_of_a_checkpoint(run: Path, cloze: Cloze, kind: str) -> None:
+def test_info_names_the_missing_manifest_of_a_checkpoint(run, cloze, kind):
     checkpoint = sorted((run / "checkpoints").iterdir())[0]
     (checkpoint / "manifest.json").unlink()
     line = cloze(f"info {run if kind == 'run' else checkpoint}", code=2).err
@@ -121,9 +119,7 @@ def test_info_names_the_missing_manifest_of_a_checkpoint(run: Path, cloze: Cloze
 
 
 @pytest.mark.protected
-def test_info_names_the_missing_manifest_of_the_bundled_model(
-    tmp_path: Path, cloze: Cloze, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_info_names_the_missing_manifest_of_the_bundled_model(tmp_path, cloze, monkeypatch):
     model = tmp_path / "cloze-mini"
     shutil.copytree(find_model_directory("cloze-mini"), model, ignore=shutil.ignore_patterns("manifest.json"))
     monkeypatch.setattr("cloze.model_paths._BUNDLED_MODELS", tmp_path)
@@ -132,7 +128,7 @@ def test_info_names_the_missing_manifest_of_the_bundled_model(
 
 @pytest.mark.protected
 @pytest.mark.parametrize("damage", DAMAGED_LINKS)
-def test_a_damaged_link_is_named_before_it_is_written_again(run: Path, cloze: Cloze, damage: Damage) -> None:
+def test_a_damaged_link_is_named_before_it_is_written_again(run, cloze, damage):
     intact = {name: os.readlink(run / name) for name in ("latest", "best")}
     for name in intact:
         damage(run / name)
@@ -152,7 +148,7 @@ CHANGED_DIGITS = {
 
 @pytest.mark.protected
 @pytest.mark.parametrize("setting", CHANGED_DIGITS)
-def test_a_changed_digit_in_the_settings_is_named_on_resume(run: Path, cloze: Cloze, setting: str) -> None:
+def test_a_changed_digit_in_the_settings_is_named_on_resume(run, cloze, setting):
     settings, (old, new) = (run / "run.toml").read_text(), CHANGED_DIGITS[setting]
     assert settings.count(old) == 1
     (run / "run.toml").write_text(settings.replace(old, new))
@@ -168,7 +164,7 @@ def test_a_changed_digit_in_the_settings_is_named_on_resume(run: Path, cloze: Cl
 
 
 @pytest.mark.protected
-def test_settings_are_restored_from_the_copy_that_the_message_names(run: Path, cloze: Cloze) -> None:
+def test_settings_are_restored_from_the_copy_that_the_message_names(run, cloze):
     (run / "run.toml").write_text("damaged = = 1\n")
     printed = cloze(f"pretrain -o {run} --resume", code=2).err
     copy = re.search(r"Copy (\S+) over it", printed)
@@ -177,7 +173,7 @@ def test_settings_are_restored_from_the_copy_that_the_message_names(run: Path, c
     cloze(f"info {run}")
 
 
-def test_a_setting_changed_by_set_is_said_in_the_log(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
+def test_a_setting_changed_by_set_is_said_in_the_log(samples, tmp_path, cloze):
     run = tmp_path / "run"
     new = f"pretrain --data {samples.data} -o {run} --steps 4 {shlex.join(NANO)} --set checkpoints.every_steps=1"
     cloze(f"{new} --quiet")
@@ -204,9 +200,7 @@ def test_a_setting_changed_by_set_is_said_in_the_log(samples: Samples, tmp_path:
     assert "optimizer.beta2 is 0.998, not 0.999" in printed.err  # the change does not hide the damage
 
 
-def test_moved_data_of_a_fine_tuning_are_named_by_set(
-    samples: Samples, classifier: Path, tmp_path: Path, cloze: Cloze
-) -> None:
+def test_moved_data_of_a_fine_tuning_are_named_by_set(samples, classifier, tmp_path, cloze):
     table = shutil.copy(samples.table, tmp_path / "moved.tsv")
     cloze(f"finetune -o {classifier} --resume --set train={table} --quiet")
     assert f'train = "{table}"' in (classifier / "run.toml").read_text()
@@ -220,7 +214,7 @@ FLIPS = 150
 @pytest.mark.exhaustive
 @pytest.mark.timeout(1200)
 @pytest.mark.trials("corruption", FLIPS)
-def test_info_finds_any_flipped_bit(samples: Samples, tmp_path: Path) -> None:
+def test_info_finds_any_flipped_bit(samples, tmp_path):
     """Of checkpoints of each verb, a data set and a vocabulary, in any file but the card, which may be edited."""
     choose = random.Random(7)
     directories = [

@@ -2,11 +2,10 @@
 
 import json
 import shlex
-from pathlib import Path
 from shutil import copytree, ignore_patterns
 
 import pytest
-from samples import NANO, NANO_TASK, Cloze, ErrorLine, Samples, fill_in
+from samples import NANO, NANO_TASK, fill_in
 
 PRETRAIN = "pretrain -o {out} --data {data} --steps 2 --seed 7 --resume --quiet --json " + shlex.join(NANO)
 FINETUNE = (
@@ -16,7 +15,7 @@ FINETUNE = (
 
 
 @pytest.mark.parametrize("command", [PRETRAIN, FINETUNE], ids=["pretrain", "finetune"])
-def test_the_same_command_starts_resumes_and_repeats(tmp_path: Path, cloze: Cloze, command: str) -> None:
+def test_the_same_command_starts_resumes_and_repeats(tmp_path, cloze, command):
     first = cloze(command)
     checkpoints = sorted((tmp_path / "out/checkpoints").iterdir())
     assert cloze(command).json == first.json
@@ -37,9 +36,7 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize("flags", DIFFERENT)
-def test_settings_that_differ_from_those_of_the_run_are_named(
-    tmp_path: Path, cloze: Cloze, flags: str
-) -> None:
+def test_settings_that_differ_from_those_of_the_run_are_named(tmp_path, cloze, flags):
     (tmp_path / "recipe.toml").write_text('precision = "bfloat16"\n')
     cloze(PRETRAIN)
     printed = cloze(f"pretrain -o {{out}} --resume {flags}", code=2)
@@ -50,9 +47,7 @@ def test_settings_that_differ_from_those_of_the_run_are_named(
     )
 
 
-def test_differences_of_a_fine_tuning_are_named(
-    samples: Samples, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
-) -> None:
+def test_differences_of_a_fine_tuning_are_named(samples, tmp_path, cloze, error_line):
     data = tmp_path / "data"
     data.mkdir()
     (data / "train.tsv").write_text(samples.table.read_text())
@@ -67,7 +62,7 @@ def test_differences_of_a_fine_tuning_are_named(
         assert difference in error_line(f"finetune -o {{out}} --resume {flags}")
 
 
-def test_nothing_to_resume_and_no_settings(tmp_path: Path, cloze: Cloze) -> None:
+def test_nothing_to_resume_and_no_settings(tmp_path, cloze):
     for verb in ("pretrain", "finetune", "finetune classification"):
         printed = cloze(f"{verb} -o {tmp_path}/none --resume", code=2)
         assert printed.err.startswith(f"error: {tmp_path}/none: no run to resume")
@@ -76,7 +71,7 @@ def test_nothing_to_resume_and_no_settings(tmp_path: Path, cloze: Cloze) -> None
 # The task of a model
 
 
-def test_the_task_is_that_of_the_model(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
+def test_the_task_is_that_of_the_model(samples, tmp_path, cloze):
     model = f"-m {samples.classifier} --quiet"
     named = cloze(f"predict classification {model} {samples.table}")
     assert cloze(f"predict {model} {samples.table}") == named
@@ -104,18 +99,16 @@ def test_the_task_is_that_of_the_model(samples: Samples, tmp_path: Path, cloze: 
         ("finetune -m {run} -d {table} -o {out}", "no task is named. Name one, as in cloze finetune classif"),
     ],
 )
-def test_a_task_or_an_input_that_is_missing_is_asked_for(
-    paths: dict[str, Path], error_line: ErrorLine, command: str, message: str
-) -> None:
+def test_a_task_or_an_input_that_is_missing_is_asked_for(paths, error_line, command, message):
     assert fill_in(message, paths) in error_line(command)
 
 
-def test_a_recipe_names_the_task(cloze: Cloze) -> None:
+def test_a_recipe_names_the_task(cloze):
     settings = cloze("finetune -c mrpc-google -m {run} -d D --print-config").out
     assert settings.startswith('task = "mrpc"\n')
 
 
-def test_settings_are_printed_without_data_and_model(tmp_path: Path, cloze: Cloze) -> None:
+def test_settings_are_printed_without_data_and_model(tmp_path, cloze):
     for verb, names in (("finetune classification", ("model", "train")), ("pretrain", ("data", "steps"))):
         settings = cloze(f"{verb} --print-config").out
         assert not [
@@ -128,9 +121,7 @@ def test_settings_are_printed_without_data_and_model(tmp_path: Path, cloze: Cloz
     assert "budget_seconds = 60" in cloze("pretrain --budget 1m --print-config").out
 
 
-def test_default_lengths_adapt_to_the_model(
-    samples: Samples, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
-) -> None:
+def test_default_lengths_adapt_to_the_model(samples, tmp_path, cloze, error_line):
     note = f"max_seq_length 32: {samples.run} takes no more tokens\n"
     for task in ("squad_v2", "classification"):
         printed = cloze(f"finetune {task} -m {samples.run} -d D --print-config")
@@ -147,9 +138,7 @@ def test_default_lengths_adapt_to_the_model(
     assert "Say --set max_seq_length=32" in error_line(f"{evaluate} max_seq_length=64")
 
 
-def test_a_transformers_model_has_the_task_of_its_architecture(
-    samples: Samples, tmp_path: Path, cloze: Cloze
-) -> None:
+def test_a_transformers_model_has_the_task_of_its_architecture(samples, tmp_path, cloze):
     checkpoint = next((samples.classifier / "checkpoints").iterdir())
     ignored = ignore_patterns("manifest.json", "task.toml", "training")
     model = copytree(checkpoint, tmp_path / "model", ignore=ignored)

@@ -28,7 +28,7 @@ def members_of(hint: Any) -> set[Any]:
 
 
 @pytest.mark.parametrize("verb", sorted({*VERBS} - IN_SHELL))
-def test_flags_are_the_keywords_of_a_public_function(verb: str) -> None:
+def test_flags_are_the_keywords_of_a_public_function(verb):
     loaded = load_verb(verb)
     for function in (loaded.function, *(mode.function for mode in loaded.modes.values())):
         assert getattr(cloze, function.__name__) is function
@@ -71,5 +71,5 @@ def test_flags_are_the_keywords_of_a_public_function(verb: str) -> None:
         ("the column `stars`", "the column `stars`"),
     ],
 )
-def test_the_shell_prints_parameters_and_settings_of_a_text_as_flags(text: str, printed: str) -> None:
+def test_the_shell_prints_parameters_and_settings_of_a_text_as_flags(text, printed):
     assert Command(load_verb("finetune"), "cloze finetune").in_flags(text) == printed

@@ -52,7 +52,7 @@ def look_ups(commands: Sequence[str], tmp_path: Path, home: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_an_export_does_not_report_home(paths: dict[str, Path], tmp_path: Path) -> None:
+def test_an_export_does_not_report_home(paths, tmp_path):
     pytest.importorskip("onnxruntime")
     assert look_ups([fill_in(USES["export"], paths)], tmp_path, tmp_path / "home") == []
     assert list((tmp_path / "home").rglob("*")) == []
@@ -60,7 +60,7 @@ def test_an_export_does_not_report_home(paths: dict[str, Path], tmp_path: Path) 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(1800)
-def test_no_verb_looks_up_another_machine(paths: dict[str, Path], tmp_path: Path) -> None:
+def test_no_verb_looks_up_another_machine(paths, tmp_path):
     commands = [fill_in(command, paths) for command in USES.values()]
     assert look_ups(commands, tmp_path, tmp_path / "home") == []
     assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
@@ -76,7 +76,7 @@ assert all(os.environ[name] == value for name, value in TELEMETRY_SWITCHES[sys.a
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("package", TELEMETRY_SWITCHES)
-def test_an_import_leaves_no_files(package: str, tmp_path: Path) -> None:
+def test_an_import_leaves_no_files(package, tmp_path):
     if find_spec(package) is None:
         pytest.skip(f"needs {package}")
     names = {*CI_VARIABLES, "XDG_CACHE_HOME", "HF_HOME", *TELEMETRY_SWITCHES[package]}
@@ -97,7 +97,7 @@ print(*(heavy & set(sys.modules)), file=sys.stderr)
 
 
 @pytest.mark.slow
-def test_fill_does_not_import_the_compiler_of_torch_or_readers_of_data(paths: dict[str, Path]) -> None:
+def test_fill_does_not_import_the_compiler_of_torch_or_readers_of_data(paths):
     arguments = [sys.executable, "-c", FILL, str(paths["checkpoint"])]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True)
     assert "[MASK] 1:" in done.stdout

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from samples import USES, Cloze, Printed, Samples, fill_in
+from samples import USES, Printed, Samples, fill_in
 
 pytestmark = [pytest.mark.protected, pytest.mark.trials("attack")]
 
@@ -45,14 +45,14 @@ def assert_harmless(printed: Printed, verb: str) -> None:
 
 
 @pytest.mark.slow
-def test_escape_sequences_are_not_printed(hostile: dict[str, Path], cloze: Cloze) -> None:
+def test_escape_sequences_are_not_printed(hostile, cloze):
     hostile |= {"classifier": hostile["tmp"] / "classifier"}  # with hostile labels
     for verb in VERBS:
         assert_harmless(cloze(fill_in(USES[verb], hostile)), verb)
     assert_harmless(cloze(fill_in("predict -m {classifier} {table}", hostile)), "predict on stdout")
 
 
-def test_json_has_escapes_of_its_own(hostile: dict[str, Path], cloze: Cloze) -> None:
+def test_json_has_escapes_of_its_own(hostile, cloze):
     printed = cloze(fill_in(f"{USES['baseline']} --json", hostile))
     assert_harmless(printed, "baseline --json")
     assert HOSTILE in str(json.loads(printed.out)["data"])

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from samples import CORPUS, FINETUNE, Cloze, ErrorLine, fill_in
+from samples import CORPUS, FINETUNE, fill_in
 
 from helpers import novel_paragraphs, read_tree
 
@@ -35,7 +35,7 @@ SAME = {".txt", ".arrow", ".npy"}
 
 
 @pytest.mark.parametrize(("command", "name"), VERBS.items())
-def test_forms_of_a_file_give_the_same(command: str, name: str, tmp_path: Path, cloze: Cloze) -> None:
+def test_forms_of_a_file_give_the_same(command, name, tmp_path, cloze):
     lines, results = FILES[name], []
     for content in (
         ("\n".join(lines) + "\n").encode(),
@@ -52,9 +52,7 @@ def test_forms_of_a_file_give_the_same(command: str, name: str, tmp_path: Path, 
 
 @pytest.mark.protected
 @pytest.mark.parametrize(("command", "name"), VERBS.items())
-def test_damaged_text_is_refused_with_a_remedy(
-    command: str, name: str, tmp_path: Path, error_line: ErrorLine
-) -> None:
+def test_damaged_text_is_refused_with_a_remedy(command, name, tmp_path, error_line):
     text = "\n".join(FILES[name]) + "\n"
     compressed = gzip.compress(text.encode())
     for content, where, remedy in (

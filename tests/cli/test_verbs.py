@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from samples import NANO, NANO_TASK, REPOSITORY, USES, Cloze, ErrorLine, Samples, fill_in
+from samples import NANO, NANO_TASK, REPOSITORY, USES, fill_in
 
 from cloze import artifacts
 from cloze.config import read_toml
@@ -19,7 +19,7 @@ from cloze.serving.served_model import ServedModel
 from helpers import read_tree
 
 
-def test_from_text_to_answers(samples: Samples, tmp_path: Path, cloze: Cloze) -> None:
+def test_from_text_to_answers(samples, tmp_path, cloze):
     text, table = samples.text, samples.table
     vocab, data, run, classifier = (tmp_path / name for name in ("vocab", "data", "run", "classifier"))
     steps = [
@@ -52,7 +52,7 @@ def test_from_text_to_answers(samples: Samples, tmp_path: Path, cloze: Cloze) ->
         assert "error" not in printed.err
 
 
-def test_every_mask_of_every_line_is_filled(cloze: Cloze, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_mask_of_every_line_is_filled(cloze, monkeypatch):
     lines = ["It was a [MASK] and [MASK] night.", "[MASK]"]
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(lines).encode())))
     answers = cloze("fill -m {run} 'One [MASK].' - -k 3 --json").rows
@@ -75,9 +75,7 @@ def test_every_mask_of_every_line_is_filled(cloze: Cloze, monkeypatch: pytest.Mo
         ("next -m {run} 'It was dark.' TEXT", "It was night."),
     ],
 )
-def test_a_text_is_read_from_stdin(
-    command: str, text: str, cloze: Cloze, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_is_read_from_stdin(command, text, cloze, monkeypatch):
     def send(text: str) -> None:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
@@ -100,7 +98,7 @@ USES_OF_A_RUN = {
 
 
 @pytest.mark.parametrize("verb", USES_OF_A_RUN)
-def test_a_run_means_its_best_checkpoint(samples: Samples, tmp_path: Path, cloze: Cloze, verb: str) -> None:
+def test_a_run_means_its_best_checkpoint(samples, tmp_path, cloze, verb):
     run = Path(shutil.copytree(samples.run, tmp_path / "run", symlinks=True))
     write_link(run / "best", "checkpoints/step-00000002")
     shutil.rmtree(run / "checkpoints/step-00000004")
@@ -108,7 +106,7 @@ def test_a_run_means_its_best_checkpoint(samples: Samples, tmp_path: Path, cloze
     assert cloze(fill_in(USES_OF_A_RUN[verb], {"run": run})).err.count(note) == 1
 
 
-def test_a_run_means_its_best_checkpoint_in_python(samples: Samples, tmp_path: Path) -> None:
+def test_a_run_means_its_best_checkpoint_in_python(samples, tmp_path):
     run = Path(shutil.copytree(samples.run, tmp_path / "run", symlinks=True))
     write_link(run / "best", "checkpoints/step-00000002")
     name = "embeddings.word_embeddings.weight"
@@ -120,9 +118,7 @@ def test_a_run_means_its_best_checkpoint_in_python(samples: Samples, tmp_path: P
     assert all(torch.equal(encoder.state_dict()[name].cpu(), expected) for encoder in encoders)
 
 
-def test_a_run_without_a_best_checkpoint_means_its_latest(
-    samples: Samples, tmp_path: Path, cloze: Cloze
-) -> None:
+def test_a_run_without_a_best_checkpoint_means_its_latest(samples, tmp_path, cloze):
     run = Path(shutil.copytree(samples.run, tmp_path / "run", symlinks=True))
     (run / "best").unlink()
     note = f"{run}: latest checkpoint, checkpoints/step-00000004\n"
@@ -134,9 +130,7 @@ def test_a_run_without_a_best_checkpoint_means_its_latest(
     ("flag", "setting"), [("--budget 90s", "budget_seconds = 90.0"), ("--steps 90", "steps = 90")]
 )
 @pytest.mark.parametrize("recipe", ["steps = 7\n", "budget_seconds = 7\n"])
-def test_a_length_by_flag_replaces_that_of_the_recipe(
-    tmp_path: Path, cloze: Cloze, flag: str, setting: str, recipe: str
-) -> None:
+def test_a_length_by_flag_replaces_that_of_the_recipe(tmp_path, cloze, flag, setting, recipe):
     (tmp_path / "recipe.toml").write_text(recipe)
     printed = cloze(f"pretrain -o none --data D --config {tmp_path}/recipe.toml --print-config {flag}")
     lines = printed.out.splitlines()
@@ -145,13 +139,13 @@ def test_a_length_by_flag_replaces_that_of_the_recipe(
 
 
 @pytest.mark.parametrize(("flags", "rate"), [("", "7e-05"), ("--config fast", "0.0007")])
-def test_the_recipe_for_init_is_adapt(flags: str, rate: str, cloze: Cloze) -> None:
+def test_the_recipe_for_init_is_adapt(flags, rate, cloze):
     printed = cloze(f"pretrain --data D --steps 9 --init cloze-mini --print-config {flags}")
     assert f"learning_rate = {rate}" in printed.out
     assert ("recipe adapt" in printed.err) == (not flags)
 
 
-def test_only_a_run_needs_an_output(cloze: Cloze, error_line: ErrorLine) -> None:
+def test_only_a_run_needs_an_output(cloze, error_line):
     command = f"pretrain --data {{data}} --steps 2 {shlex.join(NANO)} --quiet"
     cloze(f"{command} --print-config")
     cloze(f"{command} --dry-run")
@@ -162,7 +156,7 @@ def test_only_a_run_needs_an_output(cloze: Cloze, error_line: ErrorLine) -> None
 @pytest.mark.parametrize(
     "recipe", sorted((REPOSITORY / "src/cloze/recipes").rglob("*.toml")), ids=lambda path: path.stem
 )
-def test_recipes_are_found_by_name(recipe: Path, cloze: Cloze) -> None:
+def test_recipes_are_found_by_name(recipe, cloze):
     if recipe.parent.name == "finetuning":
         task = read_toml(recipe).get("task", "cola")
         assert f'task = "{task}"' in cloze(f"finetune {task} -c {recipe.stem} --print-config").out
@@ -172,9 +166,7 @@ def test_recipes_are_found_by_name(recipe: Path, cloze: Cloze) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", [verb for verb, command in USES.items() if " -o " in command])
-def test_an_output_is_replaced_only_with_overwrite(
-    verb: str, tmp_path: Path, cloze: Cloze, error_line: ErrorLine
-) -> None:
+def test_an_output_is_replaced_only_with_overwrite(verb, tmp_path, cloze, error_line):
     command = USES[verb]
     cloze(command)
     before, names = read_tree(tmp_path), {*tmp_path.iterdir()}
@@ -184,7 +176,7 @@ def test_an_output_is_replaced_only_with_overwrite(
     assert {*tmp_path.iterdir()} == names
 
 
-def test_overwrite_replaces_all_of_a_run(tmp_path: Path, cloze: Cloze) -> None:
+def test_overwrite_replaces_all_of_a_run(tmp_path, cloze):
     command = f"pretrain --data {{data}} -o {{out}} {shlex.join(NANO)} --quiet"
     cloze(f"{command} --steps 2")
     cloze(f"{command} --steps 1 --overwrite")
@@ -192,16 +184,12 @@ def test_overwrite_replaces_all_of_a_run(tmp_path: Path, cloze: Cloze) -> None:
     artifacts.verify(tmp_path / "out/checkpoints/step-00000001", kind="checkpoint")
 
 
-def test_rank_is_ignored_without_torchrun(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cloze: Cloze
-) -> None:
+def test_rank_is_ignored_without_torchrun(monkeypatch, tmp_path, cloze):
     monkeypatch.setenv("RANK", "1")  # schedulers set it, too
     assert cloze(f"pretrain --data {{data}} -o {{out}} {shlex.join(NANO)} --steps 1").out
 
 
-def test_verbs_that_train_print_on_rank_zero_alone_and_others_on_all(
-    monkeypatch: pytest.MonkeyPatch, cloze: Cloze
-) -> None:
+def test_verbs_that_train_print_on_rank_zero_alone_and_others_on_all(monkeypatch, cloze):
     """Every container of a Kubernetes PyTorchJob has these variables, whatever it runs."""
     for name, value in {"RANK": 1, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29500}.items():
         monkeypatch.setenv(name, str(value))

@@ -90,16 +90,12 @@ def assert_refused(
 
 
 @pytest.mark.parametrize("command", READERS)
-def test_wrong_kinds_are_named_with_a_remedy(
-    command: str, assert_refused: Callable[[str, str], None]
-) -> None:
+def test_wrong_kinds_are_named_with_a_remedy(command, assert_refused):
     for thing in THINGS.keys() - READERS[command].split(", "):
         assert_refused(command, thing)
 
 
 @pytest.mark.parametrize("command", OTHERS)
-def test_two_wrong_kinds_are_named_by_every_flag(
-    command: str, assert_refused: Callable[[str, str], None]
-) -> None:
+def test_two_wrong_kinds_are_named_by_every_flag(command, assert_refused):
     for thing in ("a program", "an empty directory"):
         assert_refused(command, thing)

@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from cloze.data.row_files import write_rows
 
 
-def test_integers_of_any_size_are_written(tmp_path: Path) -> None:
+def test_integers_of_any_size_are_written(tmp_path):
     rows = [
         {"id": 10**30, "mixed": 2**60, "small": 2**63 - 1, "edge": 2**63},
         {"id": 3, "mixed": 0.5, "small": -(2**63) + 1, "edge": 1},
@@ -24,7 +23,7 @@ def test_integers_of_any_size_are_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
-def test_numbers_that_json_does_not_have_are_null_in_json(tmp_path: Path, number: float) -> None:
+def test_numbers_that_json_does_not_have_are_null_in_json(tmp_path, number):
     def refuse(name: str) -> None:
         raise AssertionError(name)
 

@@ -25,7 +25,7 @@ SMALL = DemoSize(max_chapters=2, vocabulary_size=1000, pretrain_steps=4, train_p
 
 
 @pytest.mark.parametrize("novelist", NOVELISTS, ids=lambda novelist: novelist.name)
-def test_a_novel_starts_with_its_story_and_does_not_name_its_author(novelist) -> None:
+def test_a_novel_starts_with_its_story_and_does_not_name_its_author(novelist):
     for novel in (novelist.train_novel, novelist.test_novel):
         assert novel.author == novelist.name
         book = read_chapters(novel)
@@ -40,15 +40,13 @@ def test_a_novel_starts_with_its_story_and_does_not_name_its_author(novelist) ->
             assert not sentence.startswith("CHAPTER")
 
 
-def test_there_are_twelve_novels_whose_passages_join_consecutive_sentences() -> None:
+def test_there_are_twelve_novels_whose_passages_join_consecutive_sentences():
     assert len({novel.title for n in NOVELISTS for novel in (n.train_novel, n.test_novel)}) == 12
     assert split_passages(["a b", "c", "d e f", "g"], min_words=3) == ["a b c", "d e f"]
 
 
 @pytest.mark.slow
-def test_the_demo_runs_all_stages_and_opens_no_connection(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], connections: list[object]
-) -> None:
+def test_the_demo_runs_all_stages_and_opens_no_connection(tmp_path, capsys, connections):
     output = tmp_path / "demo run"
     result = run_stages(output, SMALL, workers=1, progress=Progress())
     progress = capsys.readouterr().err
@@ -98,9 +96,7 @@ def _check_printed_commands(output: Path, progress: str, capsys: pytest.CaptureF
 
 
 @pytest.mark.exhaustive
-def test_the_full_demo_has_the_figures_of_the_pages(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_full_demo_has_the_figures_of_the_pages(tmp_path, capsys):
     assert main(["demo", "-o", str(tmp_path / "demo-run")]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     masked = float(re.search(r"names ([\d.]+)% of the masked tokens", printed)[1])
@@ -113,7 +109,7 @@ def test_the_full_demo_has_the_figures_of_the_pages(
     assert main(["demo", "-o", str(tmp_path / "demo-run")]) == 2
 
 
-def test_the_examples_are_evenly_spaced_passages_by_author_and_the_novels(tmp_path: Path) -> None:
+def test_the_examples_are_evenly_spaced_passages_by_author_and_the_novels(tmp_path):
     directory = write_examples(output=tmp_path / "examples")
     for name, counts, digest in (("authors.csv", 200, "4e00d183"), ("other-books.csv", 30, "e144b8c0")):
         assert sha256_of_file(directory / name).startswith(digest)  # pages show the scores of models on them

@@ -54,7 +54,7 @@ MODULES = {
 
 
 @pytest.mark.parametrize("section", MODULES)
-def test_an_example_passes_the_lint(section: str) -> None:
+def test_an_example_passes_the_lint(section):
     ruff = shutil.which("ruff", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if ruff is None:
         pytest.skip("needs ruff")
@@ -67,7 +67,7 @@ def test_an_example_passes_the_lint(section: str) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_examples_pass_mypy(tmp_path: Path) -> None:
+def test_the_examples_pass_mypy(tmp_path):
     api = pytest.importorskip("mypy.api")
     files = [tmp_path / f"example{number}.py" for number in range(len(MODULES))]
     for file, section in zip(files, MODULES, strict=True):
@@ -77,7 +77,7 @@ def test_the_examples_pass_mypy(tmp_path: Path) -> None:
     assert status == 0, out + err
 
 
-def test_the_functions_that_pages_name_exist() -> None:
+def test_the_functions_that_pages_name_exist():
     pages = [(REPOSITORY / "docs").glob(f"{folder}/*.md") for folder in ("explanation", "paper", "reference")]
     text = "\n".join(path.read_text("utf-8") for path in chain.from_iterable(pages))
     names = set(re.findall(r"`(cloze\.[\w.]+)`", text))
@@ -86,13 +86,13 @@ def test_the_functions_that_pages_name_exist() -> None:
         assert pkgutil.resolve_name(name) is not None
 
 
-def test_a_pooling_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pooling_is_one_entry(monkeypatch):
     entry = eval("{" + read_example("Adding a pooling") + "}", vars(pooling).copy())
     monkeypatch.setattr(pooling, "POOLINGS", {**pooling.POOLINGS, **entry})
     tokens = np.zeros(5, np.int64)
     batch = to_device(PackedBatch.from_flat(tokens, tokens, np.array([3, 2])), torch.device("cpu"))
     hidden = torch.arange(10.0).view(5, 2)
-    vectors: Any = pooling.pool(hidden, batch, "ends")  # type: ignore[arg-type]
+    vectors: Any = pooling.pool(hidden, batch, "ends")
     assert vectors.tolist() == [[2.0, 3.0], [7.0, 8.0]]
 
 
@@ -118,9 +118,7 @@ def encoder(tmp_path: Path) -> Path:
     ],
     ids=["format", "annotation tool"],
 )
-def test_a_labeled_format_is_one_entry(
-    number: int, module: Any, table: str, content: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_labeled_format_is_one_entry(number, module, table, content, monkeypatch, tmp_path):
     function, entry = read_examples("Adding a labeled format")[number].rsplit("\n\n\n", 1)
     namespace = vars(module).copy()
     exec(function, namespace)
@@ -135,7 +133,7 @@ def test_a_labeled_format_is_one_entry(
 
 
 @pytest.mark.slow
-def test_a_head_is_one_class(encoder: Path, tmp_path: Path) -> None:
+def test_a_head_is_one_class(encoder, tmp_path):
     pytest.importorskip("onnxruntime")
     from cloze.export.graph import build_graph
     from cloze.export.onnx import TOLERANCE, compare_with_torch
@@ -156,7 +154,7 @@ def test_a_head_is_one_class(encoder: Path, tmp_path: Path) -> None:
     assert max(check.largest_difference for check in checks) <= TOLERANCE
 
 
-def test_a_route_is_one_file(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_route_is_one_file(encoder, monkeypatch):
     pytest.importorskip("fastapi")
     from fastapi.testclient import TestClient
 
@@ -178,7 +176,7 @@ def test_a_route_is_one_file(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> 
         )
 
 
-def test_a_kind_of_answer_is_one_file(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kind_of_answer_is_one_file(encoder, tmp_path, monkeypatch):
     (tmp_path / "counts.py").write_text(read_example("Adding a kind of answer"))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(registry, "TASKS", dict(registry.TASKS))
@@ -202,7 +200,7 @@ def test_a_kind_of_answer_is_one_file(encoder: Path, tmp_path: Path, monkeypatch
 
 
 @pytest.mark.slow
-def test_a_verb_is_a_function_and_a_line(encoder: Path, tmp_path: Path) -> None:
+def test_a_verb_is_a_function_and_a_line(encoder, tmp_path):
     package, original = tmp_path / "cloze", REPOSITORY / "src" / "cloze"
     for folder in (package, package / "api", package / "cli"):
         folder.mkdir()

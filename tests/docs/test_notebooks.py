@@ -13,12 +13,12 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PATHS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 
 
-def test_all_notebooks_are_declared() -> None:
+def test_all_notebooks_are_declared():
     assert {path.name for path in PATHS} == set(NOTEBOOKS)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_outputs_are_complete_and_small(path: Path) -> None:
+def test_outputs_are_complete_and_small(path):
     assert path.stat().st_size < 250_000
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
@@ -32,7 +32,7 @@ def test_outputs_are_complete_and_small(path: Path) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Jupyter's own packages
-def test_notebooks_run(minilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebooks_run(minilm, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     for name in NOTEBOOKS:

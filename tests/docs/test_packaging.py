@@ -30,9 +30,7 @@ def metadata(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return found
 
 
-def test_all_links_of_the_page_are_absolute_and_lead_to_files_of_the_version(
-    metadata: dict[str, Any],
-) -> None:
+def test_all_links_of_the_page_are_absolute_and_lead_to_files_of_the_version(metadata):
     text = metadata["readme"]["text"]
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert all(link.startswith("https://") for link in links)
@@ -45,26 +43,26 @@ def test_all_links_of_the_page_are_absolute_and_lead_to_files_of_the_version(
     assert metadata["urls"]["Documentation"] == "https://OWNER.github.io/NAME/"
 
 
-def test_a_version_is_written_once_for_each_reader() -> None:
+def test_a_version_is_written_once_for_each_reader():
     assert f"version: {PROJECT['version']}\n" in (REPOSITORY / "CITATION.cff").read_text("utf-8")
     assert re.search(rf"^## {PROJECT['version']} ", (REPOSITORY / "CHANGELOG.md").read_text("utf-8"), re.M)
     assert all((REPOSITORY / name).is_file() for name in PROJECT["license-files"])
 
 
-def test_the_installation_page_lists_all_extras() -> None:
+def test_the_installation_page_lists_all_extras():
     page = (REPOSITORY / "docs/install.md").read_text("utf-8")
     for extra in PROJECT["optional-dependencies"]:
         assert f"`{extra}`" in page
 
 
-def test_actions_of_workflows_are_pinned_by_commit() -> None:
+def test_actions_of_workflows_are_pinned_by_commit():
     for path in (REPOSITORY / ".github/workflows").iterdir():
         for action in re.findall(r"uses: (.*)", path.read_text("utf-8")):
             assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", action)
 
 
 @pytest.mark.slow
-def test_wheel_and_source_archive_are_the_same_and_work_outside_of_the_checkout(tmp_path: Path) -> None:
+def test_wheel_and_source_archive_are_the_same_and_work_outside_of_the_checkout(tmp_path):
     pytest.importorskip("hatchling")
     build = [sys.executable, "-m", "hatchling", "build", "-d", tmp_path]
     subprocess.run([*build, "-t", "wheel", "-t", "sdist"], cwd=REPOSITORY, check=True, capture_output=True)
@@ -96,6 +94,6 @@ def test_wheel_and_source_archive_are_the_same_and_work_outside_of_the_checkout(
 
 
 @pytest.mark.exhaustive
-def test_a_release_is_built_and_tried_as_its_users_do(tmp_path: Path) -> None:
+def test_a_release_is_built_and_tried_as_its_users_do(tmp_path):
     subprocess.run([REPOSITORY / ".ci/release", tmp_path / "dist"], check=True)
     assert {path.suffix for path in (tmp_path / "dist").iterdir()} == {".whl", ".gz", ".md"}

@@ -2,7 +2,6 @@
 
 import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ sys.path.append(str(REPOSITORY / "docs" / "extensions"))
 
 from declared import PAGES, shortening_flags  # noqa: E402
 from generated import fill_in, pages  # noqa: E402
-from running import Page, Runner, TolerantOutputChecker, blocks, texts  # noqa: E402
+from running import Runner, TolerantOutputChecker, blocks, texts  # noqa: E402
 
 FIXTURES = ("minilm", "google_bert", "old_model", "shared")
 DOCS = REPOSITORY / "docs"
@@ -32,14 +31,7 @@ def read(name: str) -> str:
 
 
 @pytest.mark.parametrize(("name", "page"), RUN)
-def test_commands_and_examples_run(
-    name: str,
-    page: Page,
-    stock: Mapping[str, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
-) -> None:
+def test_commands_and_examples_run(name, page, stock, tmp_path, monkeypatch, request):
     markdown = read(name)
     monkeypatch.chdir(tmp_path)
     runner = Runner(page, shortening_flags)
@@ -62,7 +54,7 @@ def test_commands_and_examples_run(
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: str(path.relative_to(REPOSITORY)))
-def test_every_page_with_commands_is_declared(path: Path) -> None:
+def test_every_page_with_commands_is_declared(path):
     name = str(path.relative_to(REPOSITORY))
     markdown = read(name)
     assert not re.findall(r"^ {4,}(?:\$ )?cloze \w.*$", markdown, re.MULTILINE), (
@@ -82,9 +74,7 @@ def test_every_page_with_commands_is_declared(path: Path) -> None:
         (0.0, "loss 2.0 of 12 words\n", False),
     ],
 )
-def test_only_numbers_may_differ_within_the_tolerance(
-    tolerance: float, printed: str, is_accepted: bool
-) -> None:
+def test_only_numbers_may_differ_within_the_tolerance(tolerance, printed, is_accepted):
     checker = TolerantOutputChecker(tolerance)
     assert checker.check_output("loss 2.00 of 12 words\n", printed, 0) is is_accepted
 
@@ -101,7 +91,7 @@ NOT_CHECKED = [
 
 
 @pytest.mark.exhaustive
-def test_python_examples_are_typed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_python_examples_are_typed(tmp_path, capfd):
     api = pytest.importorskip("mypy.api")
     files = []
     folders = (REPOSITORY, DOCS, DOCS / "guides", DOCS / "reference")

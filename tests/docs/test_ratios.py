@@ -40,19 +40,19 @@ ROWS = re.findall(r"(?m)^\| .*\| [\d.]+(?: \([^|]*\))? \|$", (REPOSITORY / "READ
 
 
 @pytest.mark.parametrize(("page", "claim"), CLAIMS, ids=[f"{page}-{i}" for i, (page, _) in enumerate(CLAIMS)])
-def test_a_ratio_on_a_page_is_in_a_record_that_it_links(page: Path, claim: str) -> None:
+def test_a_ratio_on_a_page_is_in_a_record_that_it_links(page, claim):
     figures = set[str]().union(*(figures_of(REPOSITORY / record) for record in LINK.findall(claim)))
     claimed = {figure for ratio in RATIO.findall(LINK.sub("]", claim)) for figure in FIGURE.findall(ratio)}
     assert {figure for figure in claimed if "." in figure} <= figures
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_ratio_of_the_readme_names_the_processor_and_has_its_figures_in_one_record(row: str) -> None:
+def test_a_ratio_of_the_readme_names_the_processor_and_has_its_figures_in_one_record(row):
     (record,) = LINK.findall(row)
     _work, processor, *figures = (cell.strip() for cell in row.strip("|").split("|"))
     assert re.match(r"\[(EPYC|Xeon)", processor)
     assert {figure for cell in figures for figure in FIGURE.findall(cell)} <= figures_of(REPOSITORY / record)
 
 
-def test_the_readme_has_a_ratio_of_one_text() -> None:
+def test_the_readme_has_a_ratio_of_one_text():
     assert any(row.startswith("| one text") for row in ROWS)

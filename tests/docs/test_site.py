@@ -23,7 +23,7 @@ PAGES = "\n".join(path.read_text("utf-8") for path in generated.pages())
 
 
 @pytest.mark.exhaustive
-def test_the_site_builds_and_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
+def test_the_site_builds_and_loads_nothing_from_other_hosts(tmp_path):
     words = f"-m sphinx -q -W --keep-going -n -d {tmp_path}/trees {DOCS} {tmp_path}/site"
     done = subprocess.run([sys.executable, *words.split()], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -90,14 +90,14 @@ def assert_the_search_finds_pages(site: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_diagrams_are_up_to_date_and_described(name: str) -> None:
+def test_diagrams_are_up_to_date_and_described(name):
     drawn = PICTURES[name]()
     assert (DOCS / "pictures" / f"{name}.svg").read_text("utf-8") == drawn, "run docs/pictures/draw.py"
     assert re.search(r'role="img".*<title>.+</title><desc>.{40,}</desc>', drawn)
     assert f"pictures/{name}.svg" in PAGES
 
 
-def test_every_public_name_has_a_page(tmp_path: Path) -> None:
+def test_every_public_name_has_a_page(tmp_path):
     listed = re.findall(r"<!-- generated: names (.*) -->", PAGES)
     assert sorted(" ".join(listed).split()) == sorted(cloze.__all__)
     generated.write_reference(tmp_path)
@@ -108,18 +108,18 @@ def test_every_public_name_has_a_page(tmp_path: Path) -> None:
     assert "| `optimizer.learning_rate` | 5e-05 | (0, 1) | The peak" in generated.settings("FinetuneConfig")
 
 
-def test_the_pages_are_short() -> None:
+def test_the_pages_are_short():
     assert len(PAGES.split()) <= 35_000
 
 
 @pytest.mark.slow
-def test_every_section_of_the_paper_that_code_cites_is_shown() -> None:
+def test_every_section_of_the_paper_that_code_cites_is_shown():
     named = {section for _, _, source in generated.cited() for section in generated.sections_of(source)}
     assert {"3", "3.1 (task 1)", "3.1 (task 2)", "4.2", "5.3", "A.2"} <= named
     assert named == set(re.findall(r"<!-- generated: sources (.*) -->", PAGES))
 
 
-def test_every_verb_and_flag_is_on_the_page() -> None:
+def test_every_verb_and_flag_is_on_the_page():
     page = generated.commands("")
     assert re.findall(r"^## cloze (.+)$", page, re.MULTILINE) == list(VERBS)
     assert "| `--steps INT` |" in page
@@ -127,13 +127,13 @@ def test_every_verb_and_flag_is_on_the_page() -> None:
     assert "| `--quiet" not in page
 
 
-def test_all_claims_are_listed() -> None:
+def test_all_claims_are_listed():
     rows = "\n".join(generated.claims(pair) for pair in re.findall(r"<!-- generated: claims (.*) -->", PAGES))
     numbers = re.findall(r"^\| \[(\d+)\. .+\]\(.+\) \| .+ \| \*\*(?:Agrees|Differs)", rows, re.MULTILINE)
     assert sorted(map(int, numbers)) == list(range(1, 41))
 
 
-def test_all_recipes_are_listed() -> None:
+def test_all_recipes_are_listed():
     recipes = {path.stem for path in (generated.SOURCE / "cloze" / "recipes").rglob("*.toml")}
     recipes |= {path.stem for path in (generated.REPOSITORY / "research/experiments/studies").glob("*.toml")}
     kinds = re.findall(r"<!-- generated: recipes (\w+) -->", PAGES)
@@ -141,7 +141,7 @@ def test_all_recipes_are_listed() -> None:
     assert set(re.findall(r"^### (.+)$", shown, re.MULTILINE)) == recipes
 
 
-def test_the_guide_lists_every_route_of_the_server() -> None:
+def test_the_guide_lists_every_route_of_the_server():
     app = pytest.importorskip("cloze.serving.app", reason="needs the extra serve")
     assert "<!-- generated: routes -->" in PAGES
     shown = generated.routes("")
@@ -150,7 +150,7 @@ def test_the_guide_lists_every_route_of_the_server() -> None:
     assert '| `{"inputs": "Ada Lovelace was born in London."}` |' in shown
 
 
-def test_the_guide_has_the_limits_of_the_server() -> None:
+def test_the_guide_has_the_limits_of_the_server():
     limits = pytest.importorskip("cloze.serving.limits", reason="needs the extra serve")
     protocol = pytest.importorskip("cloze.serving.connections").LimitedProtocol
     page, default = (DOCS / "guides/serving.md").read_text("utf-8"), limits.Limits()

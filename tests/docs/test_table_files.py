@@ -39,13 +39,13 @@ def read(name: str, directory: Path) -> tuple[Task, list[Any]]:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_are_read_for_their_task(name: str, tmp_path: Path) -> None:
+def test_examples_are_read_for_their_task(name, tmp_path):
     _, examples = read(name, tmp_path)
     assert len(examples) == 2
 
 
 @pytest.mark.parametrize("stem", ["reviews", "topics"])
-def test_shapes_of_a_task_are_read_alike(stem: str, tmp_path: Path) -> None:
+def test_shapes_of_a_task_are_read_alike(stem, tmp_path):
     shapes = [read(name, tmp_path) for name in EXAMPLES if name.startswith(stem)]
     answers = [
         [(example.text, task.answer.target(example.gold)) for example in examples]
@@ -55,13 +55,13 @@ def test_shapes_of_a_task_are_read_alike(stem: str, tmp_path: Path) -> None:
     assert all(answer == answers[0] for answer in answers)
 
 
-def test_every_task_of_the_page_has_an_example() -> None:
+def test_every_task_of_the_page_has_an_example():
     assert set(TASKS) == {name.partition(".")[0] for name in EXAMPLES}
     for task in TASKS.values():
         assert f"`{task}`" in SECTION
 
 
-def test_shapes_of_several_labels_are_read_alike(tmp_path: Path) -> None:
+def test_shapes_of_several_labels_are_read_alike(tmp_path):
     cells, flags = re.findall(r"```text\n(.*?)```", PAGE.split("\n## Several labels\n")[1], re.DOTALL)[:2]
     labels = ("negative", "positive", "music")
     answers = []

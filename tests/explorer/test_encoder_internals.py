@@ -2,7 +2,6 @@
 
 import copy
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,7 +49,7 @@ def model(masked_lm: BertForMaskedLM) -> BertModel:
     return masked_lm.bert
 
 
-def test_three_embeddings_sum_to_the_input_of_the_first_layer(model: BertModel) -> None:
+def test_three_embeddings_sum_to_the_input_of_the_first_layer(model):
     encoding = TOKENIZER.encode("the river", "money bank")
     found = input_embeddings(model, encoding)
     packed = to_device(collate([encoding.input_ids], [encoding.token_type_ids]))
@@ -63,7 +62,7 @@ def test_three_embeddings_sum_to_the_input_of_the_first_layer(model: BertModel) 
     assert not torch.equal(found["segment"][3], found["segment"][6])
 
 
-def test_a_row_leads_from_query_to_context(model: BertModel) -> None:
+def test_a_row_leads_from_query_to_context(model):
     layer = attention_map(model, TOKENIZER, "the river banks").layers[1]
     row = attention_row(layer, head=2, token=3)
     assert row["query"].shape == (4,)
@@ -75,7 +74,7 @@ def test_a_row_leads_from_query_to_context(model: BertModel) -> None:
     torch.testing.assert_close(row["context"], (layer.weights @ layer.value)[2, 3])
 
 
-def test_a_word_has_one_row_and_as_many_vectors_as_contexts(model: BertModel) -> None:
+def test_a_word_has_one_row_and_as_many_vectors_as_contexts(model):
     found = word_in_context(model, TOKENIZER, "Bank", ["the river bank", "money bank bank", "banks", "Bank"])
     assert [(o.sentence, o.start, o.end) for o in found.occurrences] == [
         (0, 10, 14),
@@ -98,7 +97,7 @@ def test_a_word_has_one_row_and_as_many_vectors_as_contexts(model: BertModel) ->
     assert found.cosines()[-1].min() < 0.99
 
 
-def test_distances_in_the_plane_are_those_of_three_vectors(model: BertModel) -> None:
+def test_distances_in_the_plane_are_those_of_three_vectors(model):
     """Three points always lie in a plane, so nothing is lost."""
     found = word_in_context(model, TOKENIZER, "bank", ["the river bank", "money bank", "bank"])
     points, shares = found.project_to_plane()
@@ -111,14 +110,14 @@ def test_distances_in_the_plane_are_those_of_three_vectors(model: BertModel) -> 
         torch.testing.assert_close(flat, deep, rtol=1e-3, atol=5e-3)
 
 
-def test_equal_vectors_are_one_point_without_variance() -> None:
+def test_equal_vectors_are_one_point_without_variance():
     one = np.random.default_rng(0).normal(size=(2, 1, 64)).astype(np.float32)
     points, shares = WordInContext((), one.repeat(3, 1)).project_to_plane()
     assert not points.any()
     assert not shares.any()
 
 
-def test_a_word_may_have_several_tokens_and_occur_once(model: BertModel) -> None:
+def test_a_word_may_have_several_tokens_and_occur_once(model):
     found = word_in_context(model, TOKENIZER, "banks", ["the banks", "bank", "bankings"])
     assert [(o.sentence, o.start, o.end) for o in found.occurrences] == [(0, 4, 9)]
     assert not found.project_to_plane()[0].any()
@@ -129,7 +128,7 @@ def test_a_word_may_have_several_tokens_and_occur_once(model: BertModel) -> None
 
 
 @pytest.mark.protected
-def test_weights_are_those_of_transformers(model: BertModel, tmp_path: Path) -> None:
+def test_weights_are_those_of_transformers(model, tmp_path):
     transformers = pytest.importorskip("transformers")
     save_model(tmp_path, model, TOKENIZER)
     theirs = transformers.AutoModel.from_pretrained(tmp_path, attn_implementation="eager").eval()
@@ -146,7 +145,7 @@ def test_weights_are_those_of_transformers(model: BertModel, tmp_path: Path) -> 
         torch.testing.assert_close(layer.weights, weights[0], rtol=0, atol=1e-5)
 
 
-def test_weights_times_values_are_the_context_that_the_layer_computes(model: BertModel) -> None:
+def test_weights_times_values_are_the_context_that_the_layer_computes(model):
     attention = attention_map(model, TOKENIZER, "river bank")
     for token in range(4):
         trace = trace_token(model, TOKENIZER, "river bank", token=token)
@@ -155,13 +154,13 @@ def test_weights_times_values_are_the_context_that_the_layer_computes(model: Ber
             torch.testing.assert_close(context, steps["context"], rtol=1e-4, atol=1e-5)
 
 
-def test_too_many_tokens_are_refused(model: BertModel) -> None:
+def test_too_many_tokens_are_refused(model):
     with pytest.raises(InputError, match="text: 22 tokens, the model takes 12"):
         attention_map(model, TOKENIZER, "bank " * 20)
 
 
 @torch.no_grad()
-def test_each_step_follows_from_the_one_before(masked_lm: BertForMaskedLM) -> None:
+def test_each_step_follows_from_the_one_before(masked_lm):
     trace = trace_token(masked_lm.bert, TOKENIZER, TEXT, "the money", token=MASKED)
     for layer, steps, before, after in zip(
         masked_lm.bert.layers, trace.layers, trace.hidden_states[:-1], trace.hidden_states[1:], strict=True
@@ -182,7 +181,7 @@ def test_each_step_follows_from_the_one_before(masked_lm: BertForMaskedLM) -> No
     assert [len(vector) for vector in trace.layers[0].values()] == [16] * 4 + [20] + [16] * 3
 
 
-def test_movement_is_the_change_of_direction(masked_lm: BertForMaskedLM) -> None:
+def test_movement_is_the_change_of_direction(masked_lm):
     traces = [trace_token(masked_lm.bert, TOKENIZER, TEXT, token=token) for token in range(5)]
     for token, trace in enumerate(traces):
         before, after = trace.hidden_states[:-1], trace.hidden_states[1:]
@@ -191,7 +190,7 @@ def test_movement_is_the_change_of_direction(masked_lm: BertForMaskedLM) -> None
 
 
 @torch.no_grad()
-def test_the_last_layer_predicts_as_fill_mask_does(masked_lm: BertForMaskedLM, tmp_path: Path) -> None:
+def test_the_last_layer_predicts_as_fill_mask_does(masked_lm, tmp_path):
     trace = trace_token(masked_lm.bert, TOKENIZER, TEXT, token=MASKED)
     embeddings = masked_lm.bert.embeddings.word_embeddings.weight
     fill_mask = FillMask.load(write_checkpoint(tmp_path / "model", masked_lm, TOKENS), device="cpu")
@@ -207,7 +206,7 @@ def test_the_last_layer_predicts_as_fill_mask_does(masked_lm: BertForMaskedLM, t
         assert logit == pytest.approx(product.item(), abs=1e-5)
 
 
-def test_hooks_are_removed_and_wrong_tokens_refused(masked_lm: BertForMaskedLM) -> None:
+def test_hooks_are_removed_and_wrong_tokens_refused(masked_lm):
     encoder = masked_lm.bert
     for token in (-1, 5):
         with pytest.raises(InputError, match=r"is not in 0\.\.4"):
@@ -217,7 +216,7 @@ def test_hooks_are_removed_and_wrong_tokens_refused(masked_lm: BertForMaskedLM) 
 
 @pytest.mark.protected
 @torch.inference_mode()
-def test_outputs_are_those_of_transformers_with_columns_of_0(model: BertModel, tmp_path: Path) -> None:
+def test_outputs_are_those_of_transformers_with_columns_of_0(model, tmp_path):
     transformers = pytest.importorskip("transformers")
     save_model(tmp_path, model, TOKENIZER)
     theirs = transformers.AutoModel.from_pretrained(tmp_path, attn_implementation="eager").eval()
@@ -234,7 +233,7 @@ def test_outputs_are_those_of_transformers_with_columns_of_0(model: BertModel, t
 
 
 @torch.inference_mode()
-def test_each_copy_of_a_text_lacks_its_own_heads(model: BertModel) -> None:
+def test_each_copy_of_a_text_lacks_its_own_heads(model):
     ids, off = [2, 5, 6, 7, 3], [[], [(0, 1)], [(2, 0), (2, 3)], [(1, 2), (0, 1)]]
     with heads_off(model, *off):
         together = model(to_device(collate([ids] * len(off)))).sequence_output.split(len(ids))
@@ -245,7 +244,7 @@ def test_each_copy_of_a_text_lacks_its_own_heads(model: BertModel) -> None:
 
 
 @torch.inference_mode()
-def test_all_heads_are_back_afterwards(model: BertModel) -> None:
+def test_all_heads_are_back_afterwards(model):
     before = model(BATCH).sequence_output
 
     def fail() -> None:
@@ -262,7 +261,7 @@ def test_all_heads_are_back_afterwards(model: BertModel) -> None:
 
 @pytest.mark.parametrize("name", ["bert", "distilbert", "roberta", "mpnet", "modernbert"])
 @torch.inference_mode()
-def test_every_encoder_computes_without_heads(name: str) -> None:
+def test_every_encoder_computes_without_heads(name):
     encoder_class = encoders()[name]
     sizes = {"vocab_size": 9, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
     config = encoder_class.config_class(**sizes, intermediate_size=20, max_position_embeddings=12)
@@ -277,6 +276,6 @@ def test_every_encoder_computes_without_heads(name: str) -> None:
 @pytest.mark.parametrize(
     ("head", "what"), [((3, 0), r"layer 3 is not in 0\.\.2"), ((0, 4), r"head 4 is not in 0\.\.3")]
 )
-def test_a_head_out_of_range_is_refused(model: BertModel, head: tuple[int, int], what: str) -> None:
+def test_a_head_out_of_range_is_refused(model, head, what):
     with pytest.raises(InputError, match=f"heads: {what}"), heads_off(model, {(0, 0), head}):
         pass

@@ -84,9 +84,7 @@ def batch(shape: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor, torch.Ten
 @pytest.mark.parametrize(
     ("name", "hidden_act"), [*((name, "gelu") for name in NAMES), ("pre-training", "gelu_tanh")]
 )
-def test_graph_of_every_head_equals_transformers(
-    name: str, hidden_act: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_graph_of_every_head_equals_transformers(name, hidden_act, tmp_path, capsys):
     """The command holds the graph against the packed model; here the graph is held against a third one."""
     transformers = pytest.importorskip("transformers")
     model = HEADS[name].build(BertModel(dataclasses.replace(CONFIG, hidden_act=hidden_act)))
@@ -127,9 +125,7 @@ def test_graph_of_every_head_equals_transformers(
     ("pooling", "normalize", "dim"),
     [*((pooling, False, None) for pooling in get_args(Pooling)), ("mean", True, None), ("mean", True, 7)],
 )
-def test_graph_equals_sentence_transformers(
-    pooling: Pooling, normalize: bool, dim: int | None, tmp_path: Path
-) -> None:
+def test_graph_equals_sentence_transformers(pooling, normalize, dim, tmp_path):
     library = pytest.importorskip("sentence_transformers")
     vectors = SentenceEncoderConfig(pooling=pooling, normalize=normalize, max_seq_length=6, truncate_dim=dim)
     directory = written(tmp_path / "model", BertModel(CONFIG), vectors)
@@ -165,7 +161,7 @@ print(json.dumps(vectors.tolist()))
 
 @pytest.mark.slow
 @pytest.mark.protected
-def test_example_of_the_docs_runs_without_cloze_and_torch(tmp_path: Path) -> None:
+def test_example_of_the_docs_runs_without_cloze_and_torch(tmp_path):
     vectors = SentenceEncoderConfig(pooling="mean", normalize=True, max_seq_length=None)
     directory = written(tmp_path / "model", BertModel(CONFIG), vectors)
     export.export_onnx(directory, tmp_path / "graph")
@@ -189,14 +185,7 @@ def test_example_of_the_docs_runs_without_cloze_and_torch(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("precision", "share", "loss", "cosine"), [("int8", 0.4, 0.1, 0.997), ("float16", 0.6, 0.003, 0.99999)]
 )
-def test_smaller_precisions_report_their_loss(
-    precision: str,
-    share: float,
-    loss: float,
-    cosine: float,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_smaller_precisions_report_their_loss(precision, share, loss, cosine, tmp_path, capsys):
     directory = written(tmp_path / "model", BertForPreTraining(BertModel(CONFIG)))
     for name, flags in (("whole", []), ("small", ["--precision", precision])):
         assert main(["export", str(directory), "-o", str(tmp_path / name), *flags]) == 0
@@ -229,7 +218,7 @@ def run_int8(
 
 
 @pytest.mark.parametrize("limit", [63, pytest.param(127, marks=NEEDS_VNNI)])
-def test_the_largest_activations_and_weights_do_not_overflow(limit: int) -> None:
+def test_the_largest_activations_and_weights_do_not_overflow(limit):
     """Nearly all activations are the largest, and the weights of an output have one sign."""
     matrix = np.ones((256, 48), np.float32)
     matrix[:, ::2] = -1
@@ -241,7 +230,7 @@ def test_the_largest_activations_and_weights_do_not_overflow(limit: int) -> None
     np.testing.assert_allclose(found, activations @ matrix, rtol=0.01)
 
 
-def test_tokens_of_feed_forward_layers_are_rounded_by_scales_of_their_own() -> None:
+def test_tokens_of_feed_forward_layers_are_rounded_by_scales_of_their_own():
     generator = np.random.default_rng(6)
     matrix = generator.normal(size=(16, 64)).astype(np.float32)
     spread = np.logspace(-6, 6, 18).reshape(2, 9, 1)
@@ -254,7 +243,7 @@ def test_tokens_of_feed_forward_layers_are_rounded_by_scales_of_their_own() -> N
         assert (error <= 0.05 * largest).all()
 
 
-def test_int8_has_seven_bits_and_a_scale_for_each_row_and_output() -> None:
+def test_int8_has_seven_bits_and_a_scale_for_each_row_and_output():
     """Of the table of the vocabulary, which the embeddings and the scores share, and of a matrix."""
     generator = np.random.default_rng(5)
     arrays = {
@@ -276,16 +265,14 @@ def test_int8_has_seven_bits_and_a_scale_for_each_row_and_output() -> None:
     assert 1e-4 < np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
 
 
-def test_the_limit_of_a_difference_grows_with_the_largest_output() -> None:
+def test_the_limit_of_a_difference_grows_with_the_largest_output():
     check = export.ParityCheck(1, 3, largest_difference=0.0, largest_value=30.0, lowest_cosine=1.0)
     assert check.limit == pytest.approx(1e-4 + 30 * 1e-5)
 
 
 @pytest.mark.slow
 @pytest.mark.protected
-def test_a_graph_that_differs_is_not_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_graph_that_differs_is_not_written(tmp_path, capsys, monkeypatch):
     directory = written(tmp_path / "model", BertModel(CONFIG))
     build = export.build_graph
 
@@ -305,9 +292,7 @@ def test_a_graph_that_differs_is_not_written(
 
 
 @pytest.mark.protected
-def test_unexportable_models_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unexportable_models_are_refused(tmp_path, capsys, monkeypatch):
     directory, output = written(tmp_path / "model", BertModel(CONFIG)), tmp_path / "graph"
 
     def refused(*arguments: str) -> str:

@@ -56,9 +56,7 @@ def with_prompts(minilm: Path, directory: Path, **pooling: object) -> Path:
 
 @pytest.mark.protected
 @pytest.mark.slow
-def test_sentence_transformers_gives_the_same_vectors(
-    embedder: Embedder, minilm: Path, tmp_path: Path
-) -> None:
+def test_sentence_transformers_gives_the_same_vectors(embedder, minilm, tmp_path):
     library = pytest.importorskip("sentence_transformers")
     texts = [text.replace("\ud83d", "") for text in TEXTS]
     theirs = library.SentenceTransformer(str(minilm), device="cpu")
@@ -72,7 +70,7 @@ def test_sentence_transformers_gives_the_same_vectors(
 
 
 @pytest.mark.exhaustive
-def test_max_seq_length_of_sentence_transformers_6_is_the_tokenizers(minilm: Path, tmp_path: Path) -> None:
+def test_max_seq_length_of_sentence_transformers_6_is_the_tokenizers(minilm, tmp_path):
     library = pytest.importorskip("sentence_transformers")
     theirs = library.SentenceTransformer(str(minilm), device="cpu")
     theirs.max_seq_length = 8
@@ -89,7 +87,7 @@ def test_max_seq_length_of_sentence_transformers_6_is_the_tokenizers(minilm: Pat
 
 @pytest.mark.parametrize("settings", [{}, {"layers": (-2, 1), "combine": "concat"}], ids=str)
 @pytest.mark.slow
-def test_vectors_do_not_depend_on_the_batch(settings: dict[str, object], minilm: Path) -> None:
+def test_vectors_do_not_depend_on_the_batch(settings, minilm):
     embedder = load(minilm, **settings)
     together = embedder(TEXTS)
     assert together.dtype == np.float32
@@ -102,7 +100,7 @@ def test_vectors_do_not_depend_on_the_batch(settings: dict[str, object], minilm:
 
 @pytest.mark.protected
 @pytest.mark.slow
-def test_layers_are_those_of_transformers(minilm: Path) -> None:
+def test_layers_are_those_of_transformers(minilm):
     transformers = pytest.importorskip("transformers")
     model = transformers.AutoModel.from_pretrained(minilm).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(minilm)
@@ -123,7 +121,7 @@ def test_layers_are_those_of_transformers(minilm: Path) -> None:
         np.testing.assert_allclose(ours([TEXTS[0]])[0], vector.numpy(), atol=1e-5)
 
 
-def test_words_are_the_means_of_their_tokens(minilm: Path, embedder: Embedder) -> None:
+def test_words_are_the_means_of_their_tokens(minilm, embedder):
     pieces = load(minilm, normalize=False)
     text = "Unbelievable tokenizations, 日本!"
     (found,) = pieces.words([text])
@@ -140,7 +138,7 @@ def test_words_are_the_means_of_their_tokens(minilm: Path, embedder: Embedder) -
     np.testing.assert_allclose(lengths, 1, atol=1e-6)
 
 
-def test_words_of_long_empty_and_prompted_texts(minilm: Path, tmp_path: Path) -> None:
+def test_words_of_long_empty_and_prompted_texts(minilm, tmp_path):
     empty, long = load(minilm, max_seq_length=10).words(["", "word " * 30])
     assert (len(empty.words), empty.vectors.shape, empty.is_truncated) == (0, (0, 384), False)
     assert (len(long.words), long.is_truncated) == (8, True)
@@ -148,7 +146,7 @@ def test_words_of_long_empty_and_prompted_texts(minilm: Path, tmp_path: Path) ->
     assert [word.text for word in prompted.words(["A dog"])[0].words] == ["A", "dog"]
 
 
-def test_bfloat16_is_close_to_float32(minilm: Path, embedder: Embedder) -> None:
+def test_bfloat16_is_close_to_float32(minilm, embedder):
     near = load(minilm, precision="bfloat16")(TEXTS[:4])
     assert (near * embedder(TEXTS[:4])).sum(1).min() > 0.999
 
@@ -167,13 +165,13 @@ def test_bfloat16_is_close_to_float32(minilm: Path, embedder: Embedder) -> None:
     ],
     ids=str,
 )
-def test_invalid_settings_are_refused(settings: dict[str, object], says: str, minilm: Path) -> None:
+def test_invalid_settings_are_refused(settings, says, minilm):
     with pytest.raises(InputError, match=says):
         load(minilm, **settings)
 
 
 @pytest.mark.slow
-def test_vector_tasks_prepend_the_prompt(minilm: Path, tmp_path: Path) -> None:
+def test_vector_tasks_prepend_the_prompt(minilm, tmp_path):
     directory = with_prompts(minilm, tmp_path / "prompted")
     texts = ["A dog runs.", "Stocks fell."]
     for given in (directory, minilm):
@@ -183,7 +181,7 @@ def test_vector_tasks_prepend_the_prompt(minilm: Path, tmp_path: Path) -> None:
         assert cosine == pytest.approx(first @ second, abs=1e-5)
 
 
-def test_prompts_excluded_from_pooling_are_refused(minilm: Path, tmp_path: Path) -> None:
+def test_prompts_excluded_from_pooling_are_refused(minilm, tmp_path):
     directory = with_prompts(minilm, tmp_path / "prompted", include_prompt=False)
     with pytest.raises(InputError, match="include_prompt is false"):
         Predictor.load(directory, task="stsb-vectors", device="cpu")

@@ -41,18 +41,18 @@ def lines(tmp_path: Path) -> Path:
 def embed(
     model: Path, source: Path, output: Path, vectors: dict[str, object] | None = None, **file: object
 ) -> EmbeddingFileSummary:
-    load = partial(Embedder.load, model, **(vectors or {}))  # type: ignore[arg-type]
-    return write_vectors(load, source, output, device="cpu", **file)  # type: ignore[arg-type]
+    load = partial(Embedder.load, model, **(vectors or {}))
+    return write_vectors(load, source, output, device="cpu", **file)
 
 
-def read(path: Path) -> tuple[list[str], np.ndarray]:  # type: ignore[type-arg]
+def read(path: Path) -> tuple[list[str], np.ndarray]:
     table = pyarrow.parquet.read_table(path)
     (column,) = {"text", "word"} & set(table.schema.names)
     return table[column].to_pylist(), np.stack(table["vector"].to_numpy())
 
 
 @pytest.mark.parametrize("of", ["texts", "words"])
-def test_parts_do_not_change_a_file(model: Path, lines: Path, tmp_path: Path, of: str) -> None:
+def test_parts_do_not_change_a_file(model, lines, tmp_path, of):
     whole = embed(model, lines, tmp_path / "whole.parquet", of=of)
     assert embed(model, lines, tmp_path / "parts.parquet", of=of, texts_per_part=6) == whole
     (texts, vectors), (expected_texts, expected) = (
@@ -62,7 +62,7 @@ def test_parts_do_not_change_a_file(model: Path, lines: Path, tmp_path: Path, of
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
-def test_empty_lines_have_no_vector(model: Path, tmp_path: Path) -> None:
+def test_empty_lines_have_no_vector(model, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("a\n \n" + "\n" * 12 + "b c\n \t\nd\n")
     summary = embed(model, text, tmp_path / "out.parquet", texts_per_part=3)
@@ -81,14 +81,14 @@ def test_empty_lines_have_no_vector(model: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.parquet", "text.txt"]
 
 
-def test_parts_without_words_are_written_as_all_others(model: Path, tmp_path: Path) -> None:
+def test_parts_without_words_are_written_as_all_others(model, tmp_path):
     (tmp_path / "blank.txt").write_text("\n" * 6 + "a b c.\n" + "\n" * 9)
     embed(model, tmp_path / "blank.txt", tmp_path / "words.parquet", of="words", texts_per_part=6)
     assert read(tmp_path / "words.parquet")[0] == ["a", "b", "c", "."]
 
 
 @pytest.mark.slow
-def test_several_processes_write_the_same(model: Path, lines: Path, tmp_path: Path) -> None:
+def test_several_processes_write_the_same(model, lines, tmp_path):
     for workers in (1, 2):
         embed(model, lines, tmp_path / f"{workers}.npy", workers=workers, texts_per_part=6)
     one, two = (np.load(tmp_path / f"{workers}.npy") for workers in (1, 2))
@@ -96,7 +96,7 @@ def test_several_processes_write_the_same(model: Path, lines: Path, tmp_path: Pa
 
 
 @pytest.mark.protected
-def test_a_damaged_parquet_file_is_named(model: Path, lines: Path, tmp_path: Path) -> None:
+def test_a_damaged_parquet_file_is_named(model, lines, tmp_path):
     path = tmp_path / "out.parquet"
     embed(model, lines, path)
     whole, embedder = path.read_bytes(), Embedder.load(model, device="cpu")
@@ -110,7 +110,7 @@ def test_a_damaged_parquet_file_is_named(model: Path, lines: Path, tmp_path: Pat
                 neighbors_in_file(embedder, path, LINES[3])
 
 
-def test_neighbors_are_the_same_in_any_chunks(model: Path, lines: Path, tmp_path: Path) -> None:
+def test_neighbors_are_the_same_in_any_chunks(model, lines, tmp_path):
     path = tmp_path / "out.parquet"
     embed(model, lines, path)
     embedder = Embedder.load(model, device="cpu")
@@ -119,13 +119,13 @@ def test_neighbors_are_the_same_in_any_chunks(model: Path, lines: Path, tmp_path
     assert neighbors_in_file(embedder, path, LINES[3], top_k=5, chunk_size=7) == expected
 
 
-def test_progress_counts_texts(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_counts_texts(model, tmp_path, capsys):
     (tmp_path / "a.csv").write_text('text,n\n"a\nb",1\nc,2\n')
     embed(model, tmp_path / "a.csv", tmp_path / "out.npy", progress=Progress())
     assert "embedding: 2 texts [" in capsys.readouterr().err
 
 
-def test_rows_are_counted_if_they_are_read_ahead(tmp_path: Path) -> None:
+def test_rows_are_counted_if_they_are_read_ahead(tmp_path):
     (tmp_path / "a.csv").write_text("text\n" + "a\n" * 30_000)
     for name, rows, counted in (("a.csv", 3, 3), ("a.csv", 30_000, None)):
         examples, total = read_ahead(range(rows), tmp_path / name)

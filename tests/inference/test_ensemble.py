@@ -60,7 +60,7 @@ def glue(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_the_zip_has_the_files_of_the_server(models: dict[str, Path], glue: Path, tmp_path: Path) -> None:
+def test_the_zip_has_the_files_of_the_server(models, glue, tmp_path):
     sources = write_submission(list(models.values()), glue, tmp_path / "a.zip", files=FILES, device="cpu")
     assert list(sources) == [file.name for file in FILES]
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
@@ -83,14 +83,12 @@ def test_the_zip_has_the_files_of_the_server(models: dict[str, Path], glue: Path
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
 
 
-def test_the_numbers_of_rows_are_the_servers() -> None:
+def test_the_numbers_of_rows_are_the_servers():
     assert sum(file.rows for file in GLUE_FILES) == 426_309
     assert {file.name: file.rows for file in GLUE_FILES}["QQP.tsv"] == 390_965
 
 
-def test_a_task_without_a_model_is_filled_on_request(
-    models: dict[str, Path], glue: Path, tmp_path: Path
-) -> None:
+def test_a_task_without_a_model_is_filled_on_request(models, glue, tmp_path):
     own = [path for name, path in models.items() if name != "wnli"]
     with pytest.raises(InputError, match=r"no model for wnli\. Give one, or say `fill_majority`"):
         write_submission(own, glue, tmp_path / "a.zip", files=FILES, device="cpu")
@@ -102,7 +100,7 @@ def test_a_task_without_a_model_is_filled_on_request(
 
 
 @pytest.mark.protected
-def test_invalid_submissions_are_refused(models: dict[str, Path], glue: Path, tmp_path: Path) -> None:
+def test_invalid_submissions_are_refused(models, glue, tmp_path):
     def refused(own: list[Path], says: str) -> None:
         with pytest.raises(InputError, match=says):
             write_submission(own, glue, tmp_path / "a.zip", files=FILES, device="cpu")
@@ -125,7 +123,7 @@ def test_invalid_submissions_are_refused(models: dict[str, Path], glue: Path, tm
     refused(everything, "no RTE/test.tsv in this directory")
 
 
-def test_an_ensemble_averages_logits(tmp_path: Path) -> None:
+def test_an_ensemble_averages_logits(tmp_path):
     task = find_task("sst2")
     paths = [model(tmp_path / str(seed), task, seed) for seed in range(3)]
     examples = [example for example in _examples(task, tmp_path)]
@@ -144,7 +142,7 @@ def _examples(task: Task, place: Path) -> list:
 
 
 @pytest.mark.protected
-def test_models_that_cannot_be_averaged_are_refused(tmp_path: Path) -> None:
+def test_models_that_cannot_be_averaged_are_refused(tmp_path):
     first = model(tmp_path / "first", find_task("mnli"))
     others = {
         "has another tokenizer than": model(
@@ -170,7 +168,7 @@ def test_models_that_cannot_be_averaged_are_refused(tmp_path: Path) -> None:
         load_ensemble([first, others["reads 12 tokens at once"]], "stsb-vectors", device="cpu")
 
 
-def test_thresholds_are_averaged() -> None:
+def test_thresholds_are_averaged():
     tasks = [task_of("squad_v2", null_threshold=value) for value in (-1.0, -2.0, -6.0)]
     assert tasks[0].averaged(tasks[1:]) == task_of("squad_v2", null_threshold=-3.0)
     sets = [

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -43,9 +42,7 @@ def predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
 
 @pytest.mark.protected
 @pytest.mark.parametrize("baseline_id", [4, 0], ids=["mask", "pad"])
-def test_attributions_are_captums_on_transformers_model(
-    predictor: Predictor, tmp_path: Path, baseline_id: int
-) -> None:
+def test_attributions_are_captums_on_transformers_model(predictor, tmp_path, baseline_id):
     attr, transformers = pytest.importorskip("captum.attr"), pytest.importorskip("transformers")
     save_model(tmp_path, predictor.module, predictor.tokenizer, labels=predictor.task.answer.class_names)
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
@@ -71,7 +68,7 @@ def test_attributions_are_captums_on_transformers_model(
     assert max(map(abs, ours.tokens)) > 0.05, "nothing was attributed"
 
 
-def test_attributions_and_gap_sum_to_the_change_of_the_logit(predictor: Predictor) -> None:
+def test_attributions_and_gap_sum_to_the_change_of_the_logit(predictor):
     example = LabeledText("The goodness!", "not bad film")
     ((prediction,), _) = predictor.predict([example])
     found = explain(predictor, example, prediction)
@@ -86,7 +83,7 @@ def test_attributions_and_gap_sum_to_the_change_of_the_logit(predictor: Predicto
     assert found.output == pytest.approx(max(logits), abs=1e-5)
 
 
-def test_attributions_are_by_whole_word(predictor: Predictor) -> None:
+def test_attributions_are_by_whole_word(predictor):
     example = LabeledText("The GOODNESS, bad!", "film")
     ((prediction,), _) = predictor.predict([example])
     words = explain(predictor, example, prediction).words
@@ -102,7 +99,7 @@ def test_attributions_are_by_whole_word(predictor: Predictor) -> None:
     assert [word.word for word in explain(predictor, soft, prediction).words] == ["GOOD\xadNESS", "film"]
 
 
-def test_a_notebook_shades_the_words() -> None:
+def test_a_notebook_shades_the_words():
     words = (
         ExplainedWord("<b>", "A", 0, 3, 2.0),
         ExplainedWord("good", "A", 4, 8, -1.0),
@@ -120,7 +117,7 @@ def test_a_notebook_shades_the_words() -> None:
     assert html.count("<p>") == 3, "a paragraph for each text"
 
 
-def test_texts_without_words_are_explained(predictor: Predictor) -> None:
+def test_texts_without_words_are_explained(predictor):
     for text in ("", "[MASK]"):
         example = LabeledText(text)
         ((prediction,), _) = predictor.predict([example])
@@ -129,7 +126,7 @@ def test_texts_without_words_are_explained(predictor: Predictor) -> None:
         assert found.steps == 32
 
 
-def test_scores_and_sets_of_labels_are_explained_too(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_scores_and_sets_of_labels_are_explained_too(tmp_path_factory):
     example = LabeledText("not the good film")
     scale = predictor_of(tmp_path_factory, task_of("regression", minimum=1, maximum=5))
     ((score,), _) = scale.predict([example])
@@ -144,7 +141,7 @@ def test_scores_and_sets_of_labels_are_explained_too(tmp_path_factory: pytest.Te
     assert explain(several, example, labels, label=other).output < found.output
 
 
-def test_truncated_texts_are_explained_and_windows_are_refused(predictor: Predictor) -> None:
+def test_truncated_texts_are_explained_and_windows_are_refused(predictor):
     example = LabeledText("good bad " * 20, where="texts:7")
     ((prediction,), _) = predictor.predict([example])
     found = explain(predictor, example, prediction)
@@ -160,9 +157,7 @@ def test_truncated_texts_are_explained_and_windows_are_refused(predictor: Predic
         explain(windows, example, prediction)
 
 
-def test_unexplainable_predictors_are_refused(
-    predictor: Predictor, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_unexplainable_predictors_are_refused(predictor, tmp_path_factory):
     check_explainable(predictor)
     with pytest.raises(InputError, match="an ensemble has no weights"):
         check_explainable(replace(predictor, model=Ensemble([predictor.model] * 2)))

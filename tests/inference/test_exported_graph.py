@@ -66,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_once(tmp_path_factory, "exported", write_graphs)
 
 
-def test_threads_of_a_session_sleep_between_texts(folder: Path) -> None:
+def test_threads_of_a_session_sleep_between_texts(folder):
     session = start_session(folder / "graphs" / "Vectors" / "model.onnx", threads=8)
     ids = np.ones((64, 16), np.int64)
     inputs = {"input_ids": ids, "attention_mask": ids, "token_type_ids": ids * 0}
@@ -81,7 +81,7 @@ def test_threads_of_a_session_sleep_between_texts(folder: Path) -> None:
 
 @pytest.mark.protected
 @pytest.mark.parametrize("name", [*INPUTS, "Vectors"])
-def test_a_graph_gives_the_answers_of_its_model(name: str, folder: Path) -> None:
+def test_a_graph_gives_the_answers_of_its_model(name, folder):
     model = cloze.load(folder / "models" / name, device="cpu")
     graph = cloze.load(folder / "graphs" / name)
     assert type(graph) is type(model)
@@ -97,7 +97,7 @@ def test_a_graph_gives_the_answers_of_its_model(name: str, folder: Path) -> None
     assert not (folder / "again").exists()
 
 
-def test_the_heads_of_pretraining_and_the_vectors_of_an_encoder_are_all_in_their_graph(folder: Path) -> None:
+def test_the_heads_of_pretraining_and_the_vectors_of_an_encoder_are_all_in_their_graph(folder):
     models, graphs = folder / "models" / "FillMask", folder / "graphs" / "FillMask"
     for kind in (cloze.NextSentence, cloze.SentenceScorer):
         inputs = [("a b", "c"), ("d", "e")] if kind is cloze.NextSentence else TEXTS
@@ -114,7 +114,7 @@ def test_the_heads_of_pretraining_and_the_vectors_of_an_encoder_are_all_in_their
     assert_same(cloze.load(graph).embed_tokens(TEXTS), expected)
 
 
-def test_a_pickled_graph_needs_no_files(folder: Path, tmp_path: Path) -> None:
+def test_a_pickled_graph_needs_no_files(folder, tmp_path):
     graph = cloze.load(shutil.copytree(folder / "graphs" / "Vectors", tmp_path / "graph"))
     pickled = pickle.dumps(graph)
     expected = graph(TEXTS)
@@ -122,7 +122,7 @@ def test_a_pickled_graph_needs_no_files(folder: Path, tmp_path: Path) -> None:
     assert_same(pickle.loads(pickled)(TEXTS), expected)
 
 
-def test_predictions_of_an_average_are_those_of_the_models(folder: Path) -> None:
+def test_predictions_of_an_average_are_those_of_the_models(folder):
     models = [folder / kind / "TextClassifier" for kind in ("models", "graphs")]
     rows = [{"text": text} for text in TEXTS]
     file = folder / "rows.jsonl"
@@ -132,7 +132,7 @@ def test_predictions_of_an_average_are_those_of_the_models(folder: Path) -> None
 
 
 @pytest.mark.protected
-def test_verbs_answer_without_torch(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbs_answer_without_torch(folder, capsys):
     texts = folder / "texts.txt"
     texts.write_text("".join(f"{text}\n" for text in TEXTS))
     labeled = folder / "labeled.tsv"
@@ -212,14 +212,8 @@ REFUSED = (
 
 @pytest.mark.parametrize(("name", "words", "message"), REFUSED)
 def test_what_a_graph_cannot_do_is_refused_by_name(
-    name: str,
-    words: str,
-    message: str,
-    folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Any,
-) -> None:
+    name, words, message, folder, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     Path("texts.txt").write_text("a b\nc d\n")
     graph = str(folder / "graphs" / name)
@@ -231,7 +225,7 @@ def test_what_a_graph_cannot_do_is_refused_by_name(
     assert os.listdir() == ["texts.txt"]
 
 
-def test_a_server_answers_with_graphs_as_with_models(folder: Path) -> None:
+def test_a_server_answers_with_graphs_as_with_models(folder):
     names = [name for name in (*INPUTS, "Vectors") if name != "NextSentence"]
     ours, theirs = (
         client_of({name: folder / kind / name for name in names}) for kind in ("graphs", "models")
@@ -265,9 +259,7 @@ def test_a_server_answers_with_graphs_as_with_models(folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.protected
-def test_a_graph_reads_as_many_tokens_as_the_classifier_of_another_program(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_graph_reads_as_many_tokens_as_the_classifier_of_another_program(folder, tmp_path):
     model = shutil.copytree(folder / "models" / "TextClassifier", tmp_path / "model")
     for name in ("manifest.json", "task.toml"):
         (model / name).unlink()
@@ -280,7 +272,7 @@ def test_a_graph_reads_as_many_tokens_as_the_classifier_of_another_program(
         assert_same(ours(TEXTS), theirs(TEXTS))
 
 
-def test_damaged_files_and_what_onnx_runtime_cannot_read_are_refused(folder: Path, tmp_path: Path) -> None:
+def test_damaged_files_and_what_onnx_runtime_cannot_read_are_refused(folder, tmp_path):
     with artifacts.write_directory(tmp_path / "graph", kind=GRAPH_KIND) as directory:
         shutil.copytree(folder / "graphs" / "FillMask", directory, dirs_exist_ok=True)
         (directory / "manifest.json").unlink()
@@ -293,7 +285,7 @@ def test_damaged_files_and_what_onnx_runtime_cannot_read_are_refused(folder: Pat
 
 
 @pytest.mark.slow
-def test_what_a_model_learned_from_is_told_of_its_graph(folder: Path, tmp_path: Path) -> None:
+def test_what_a_model_learned_from_is_told_of_its_graph(folder, tmp_path):
     data = tmp_path / "rows.tsv"
     data.write_text("text\tlabel\n" + "a b\tgood\nc d\tbad\n" * 4)
     run = cloze.finetune(

@@ -36,7 +36,7 @@ LOSS_OF_7_BITS = 0.0015
 
 
 @pytest.mark.slow
-def test_short_texts_have_a_session_of_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_texts_have_a_session_of_one_thread(monkeypatch):
     start, threads = graph_model.start_session, list[int]()
 
     def spy(graph: Path, *, threads: int, of_all: list[int] = threads) -> Any:
@@ -68,9 +68,7 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.protected
 @pytest.mark.parametrize("name", COSINES)
-def test_vectors_are_near_those_of_float32_and_those_of_the_kept_graph(
-    name: str, request: pytest.FixtureRequest
-) -> None:
+def test_vectors_are_near_those_of_float32_and_those_of_the_kept_graph(name, request):
     model = request.getfixturevalue(name) if name == "minilm" else name
     int8 = cloze.Embedder.load(model, precision="int8", normalize=True)
     vectors, exact = int8(TEXTS), cloze.Embedder.load(model, device="cpu", normalize=True)(TEXTS)
@@ -91,7 +89,7 @@ def test_vectors_are_near_those_of_float32_and_those_of_the_kept_graph(
 
 
 @pytest.mark.slow
-def test_int8_fills_masks_with_the_same_words() -> None:
+def test_int8_fills_masks_with_the_same_words():
     text = "She closed the [MASK] behind her."
     ((int8, *_),), ((exact, *_),) = (
         cloze.FillMask.load("cloze-mini", device="cpu", precision=precision)(text)
@@ -103,9 +101,7 @@ def test_int8_fills_masks_with_the_same_words() -> None:
 
 
 @pytest.mark.slow
-def test_a_fine_tuned_model_answers_and_is_served(
-    classifier: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fine_tuned_model_answers_and_is_served(classifier, capsys):
     exact, int8 = (
         cloze.TextClassifier.load(classifier, device="cpu", precision=precision)
         for precision in ("float32", "int8")
@@ -128,8 +124,8 @@ def test_a_fine_tuned_model_answers_and_is_served(
 
 @pytest.mark.slow
 def test_damaged_graphs_are_made_again_and_other_weights_have_their_own(
-    classifier: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    classifier, cache, tmp_path, monkeypatch
+):
     def answer(model: Path) -> Any:
         return cloze.TextClassifier.load(model, precision="int8")("a b c")
 
@@ -171,14 +167,12 @@ def test_damaged_graphs_are_made_again_and_other_weights_have_their_own(
         ),
     ],
 )
-def test_what_int8_cannot_do_is_refused(settings: dict[str, Any], message: str, classifier: Path) -> None:
+def test_what_int8_cannot_do_is_refused(settings, message, classifier):
     with pytest.raises(InputError, match=message):
         cloze.Embedder.load(classifier, precision="int8", **settings)
 
 
-def test_models_that_cannot_be_traced_and_missing_packages_are_named(
-    classifier: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_that_cannot_be_traced_and_missing_packages_are_named(classifier, cache, monkeypatch):
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("Could not guard on\n data-dependent expression")
 
@@ -191,4 +185,4 @@ def test_models_that_cannot_be_traced_and_missing_packages_are_named(
     with pytest.raises(InputError, match=r"int8: needs the package onnx. Run pip install .*\[onnx\]'"):
         cloze.TextClassifier.load(classifier, precision="int8")
     with pytest.raises(InputError, match="precision: 'int4' is not a choice"):
-        cloze.FillMask.load("cloze-mini", precision="int4")  # type: ignore[arg-type]
+        cloze.FillMask.load("cloze-mini", precision="int4")

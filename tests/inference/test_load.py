@@ -66,9 +66,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     return {name: cloze.load(place / name, device="cpu") for name in INPUTS}
 
 
-def test_a_model_is_loaded_as_the_class_that_answers_with_it(
-    models: Mapping[str, Any], tmp_path: Path
-) -> None:
+def test_a_model_is_loaded_as_the_class_that_answers_with_it(models, tmp_path):
     for name, model in models.items():
         assert type(model) is getattr(cloze, name)
         assert isinstance(model.encoder, BertModel)
@@ -82,9 +80,7 @@ def test_a_model_is_loaded_as_the_class_that_answers_with_it(
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_one_input_is_answered_as_in_a_list_and_results_are_shown(
-    name: str, models: Mapping[str, Any]
-) -> None:
+def test_one_input_is_answered_as_in_a_list_and_results_are_shown(name, models):
     model, inputs = models[name], INPUTS[name]
     in_two_lists = name in ("TextRanker", "ChoiceAnswerer")
     together = answers(name, model)
@@ -109,7 +105,7 @@ def _rounded(value: Any) -> Any:
     return [_rounded(item) for item in value] if isinstance(value, list) else repr(value)
 
 
-def test_passages_are_ranked(models: Mapping[str, Any]) -> None:
+def test_passages_are_ranked(models):
     ranker, passages = models["TextRanker"], ["c", "a", "d e"]
     ranked = ranker("a b", passages)
     assert sorted(passage.index for passage in ranked) == [0, 1, 2]
@@ -124,7 +120,7 @@ def test_passages_are_ranked(models: Mapping[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", FACTS)
-def test_a_saved_model_gives_the_same_answers(name: str, models: Mapping[str, Any], tmp_path: Path) -> None:
+def test_a_saved_model_gives_the_same_answers(name, models, tmp_path):
     model_class: Any = getattr(cloze, name)
     directory = shutil.copytree(models.get(name, models["FillMask"]).directory, tmp_path / "model")
     (directory / "README.md").write_text("license: cc-by-sa-4.0\n")
@@ -143,7 +139,7 @@ def test_a_saved_model_gives_the_same_answers(name: str, models: Mapping[str, An
         loaded.save(directory, overwrite=True)
 
 
-def test_changed_settings_are_saved(models: Mapping[str, Any], tmp_path: Path) -> None:
+def test_changed_settings_are_saved(models, tmp_path):
     classifier = models["TextClassifier"]
     replace(classifier, task=classifier.task.with_settings({"long_texts": "windows"})).save(
         tmp_path / "again"
@@ -151,15 +147,13 @@ def test_changed_settings_are_saved(models: Mapping[str, Any], tmp_path: Path) -
     assert cloze.load(tmp_path / "again", device="cpu").task.answer.long_texts == "windows"
 
 
-def test_the_name_is_that_of_the_run(models: Mapping[str, Any], tmp_path: Path) -> None:
+def test_the_name_is_that_of_the_run(models, tmp_path):
     for inner in ("checkpoints/step-00000010", "trials/seed-7/checkpoints/step-00000010"):
         path = shutil.copytree(models["TextClassifier"].directory, tmp_path / "triage" / inner)
         assert repr(cloze.TextClassifier.load(path, device="cpu")).startswith("TextClassifier('triage', ")
 
 
-def test_vectors_of_other_layers_and_ensembles_are_not_saved(
-    models: Mapping[str, Any], tmp_path: Path
-) -> None:
+def test_vectors_of_other_layers_and_ensembles_are_not_saved(models, tmp_path):
     path = models["Embedder"].directory
     with pytest.raises(cloze.InputError, match="only the last layer"):
         cloze.Embedder.load(path, device="cpu", layers=(0,)).save(tmp_path / "again")
@@ -170,7 +164,7 @@ def test_vectors_of_other_layers_and_ensembles_are_not_saved(
     assert not (tmp_path / "again").exists()
 
 
-def test_sentence_transformers_reads_a_saved_embedder(models: Mapping[str, Any], tmp_path: Path) -> None:
+def test_sentence_transformers_reads_a_saved_embedder(models, tmp_path):
     library = pytest.importorskip("sentence_transformers")
     path = models["Embedder"].directory
     embedder = cloze.Embedder.load(path, device="cpu", pooling="max", normalize=True, max_seq_length=9)
@@ -181,7 +175,7 @@ def test_sentence_transformers_reads_a_saved_embedder(models: Mapping[str, Any],
     np.testing.assert_allclose(theirs.encode(texts), embedder(texts), atol=1e-6)
 
 
-def test_all_heads_share_the_encoder(tmp_path: Path) -> None:
+def test_all_heads_share_the_encoder(tmp_path):
     path = write_checkpoint(tmp_path / "model", BertForPreTraining(BertModel(tiny_config(TOKENS))), TOKENS)
     model = open_model(path, device="cpu")
     fill_mask, next_sentence = cloze.FillMask(model), cloze.NextSentence(model)
@@ -194,7 +188,7 @@ def test_all_heads_share_the_encoder(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="reads /proc")
 @pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_a_served_model_is_in_memory_once_even_while_it_is_loaded(precision: str, tmp_path: Path) -> None:
+def test_a_served_model_is_in_memory_once_even_while_it_is_loaded(precision, tmp_path):
     sizes = {"hidden_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 8, "intermediate_size": 4096}
     models = []
     for name, config in (("small", tiny_config(TOKENS)), ("large", tiny_config(TOKENS, **sizes))):

@@ -28,14 +28,14 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def load(directory: Path, **settings: object) -> Embedder:
-    return Embedder.load(directory, device="cpu", **settings)  # type: ignore[arg-type]
+    return Embedder.load(directory, device="cpu", **settings)
 
 
 TEXT = " ".join(WORDS[:18])  # windows of words 0 to 7, 4 to 11, 8 to 15, 12 to 17
 WINDOWS = [" ".join(WORDS[start : min(start + 8, 18)]) for start in (0, 4, 8, 12)]
 
 
-def test_vector_is_the_mean_of_those_of_the_windows(directory: Path) -> None:
+def test_vector_is_the_mean_of_those_of_the_windows(directory):
     embedder = load(directory, long_texts="windows")
     result = embedder.embed(["w1 w2", TEXT, "w3"])
     assert result.num_truncated == 0
@@ -48,14 +48,14 @@ def test_vector_is_the_mean_of_those_of_the_windows(directory: Path) -> None:
     np.testing.assert_allclose(normalized, mean / np.linalg.norm(mean), atol=1e-5)
 
 
-def test_each_window_is_read_after_the_prompt(directory: Path) -> None:
+def test_each_window_is_read_after_the_prompt(directory):
     embedder = load(directory, long_texts="windows")
     object.__setattr__(embedder, "prompt", "w30 w31 ")
     windows = [f"w30 w31 {' '.join(WORDS[start : min(start + 6, 18)])}" for start in (0, 3, 6, 9, 12)]
     np.testing.assert_allclose(embedder(TEXT), load(directory)(windows).mean(0), atol=1e-5)
 
 
-def test_a_word_has_the_vector_of_the_window_with_the_most_context(directory: Path) -> None:
+def test_a_word_has_the_vector_of_the_window_with_the_most_context(directory):
     [found] = load(directory, long_texts="windows").words([TEXT])
     assert [word.text for word in found.words] == list(WORDS[:18])
     assert not found.is_truncated
@@ -69,7 +69,7 @@ def test_a_word_has_the_vector_of_the_window_with_the_most_context(directory: Pa
     np.testing.assert_allclose(tokens[[0, -1]], [of_window[0][0], of_window[-1][-1]], atol=1e-5)
 
 
-def test_a_mask_is_filled_from_the_window_around_it(directory: Path) -> None:
+def test_a_mask_is_filled_from_the_window_around_it(directory):
     fill_mask = FillMask.load(directory, device="cpu")
     words = [*WORDS[:18]]
     words[1] = words[9] = "[MASK]"
@@ -90,7 +90,7 @@ def test_a_mask_is_filled_from_the_window_around_it(directory: Path) -> None:
     )
 
 
-def test_the_flag_is_the_same_in_verbs(directory: Path, tmp_path: Path) -> None:
+def test_the_flag_is_the_same_in_verbs(directory, tmp_path):
     (tmp_path / "texts.txt").write_text(f"{TEXT}\nw1\n")
     windows = ["--long-texts", "windows"]
     vectors = tmp_path / "v.npy"

@@ -70,7 +70,7 @@ def fill_with_transformers(directory: Path, tokenizer: Any, text: str) -> Any:
 @pytest.mark.protected
 @pytest.mark.parametrize("model_type", FAMILIES)
 @pytest.mark.parametrize("stored", ["copies alone", "two biases"])
-def test_tied_weights_are_those_that_transformers_takes(stored: str, model_type: str, tmp_path: Path) -> None:
+def test_tied_weights_are_those_that_transformers_takes(stored, model_type, tmp_path):
     directory, _, tokenizer = publish(model_type, tmp_path)
     weights = load_file(directory / "model.safetensors")
     for copy, original in encoders()[model_type].names.copies.items():
@@ -92,7 +92,7 @@ def test_tied_weights_are_those_that_transformers_takes(stored: str, model_type:
 
 
 @pytest.mark.protected
-def test_masked_words_equal_transformers(published: tuple[Path, Any, Any]) -> None:
+def test_masked_words_equal_transformers(published):
     directory, model, tokenizer = published
     text = f"it was a {tokenizer.mask_token} day."
     batch = tokenizer(text, return_tensors="pt")
@@ -105,7 +105,7 @@ def test_masked_words_equal_transformers(published: tuple[Path, Any, Any]) -> No
 
 @pytest.mark.protected
 @pytest.mark.filterwarnings("ignore:.*no pooler")
-def test_vectors_equal_transformers(published: tuple[Path, Any, Any]) -> None:
+def test_vectors_equal_transformers(published):
     directory, model, tokenizer = published
     batch = tokenizer(list(TEXTS), return_tensors="pt", padding=True)
     with torch.inference_mode():
@@ -119,14 +119,14 @@ def test_vectors_equal_transformers(published: tuple[Path, Any, Any]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*no pooler")
-def test_the_first_word_has_a_vector(published: tuple[Path, Any, Any]) -> None:
+def test_the_first_word_has_a_vector(published):
     [found] = Embedder.load(published[0], device="cpu").words(["good day film"])
     assert [word.text for word in found.words] == ["good", "day", "film"]
 
 
 @pytest.mark.protected
 @pytest.mark.filterwarnings("ignore:.*no pooler")
-def test_attention_weights_equal_transformers(published: tuple[Path, Any, Any]) -> None:
+def test_attention_weights_equal_transformers(published):
     directory, model, tokenizer = published
     theirs = type(model).from_pretrained(directory, attn_implementation="eager").eval()
     with torch.inference_mode():
@@ -136,9 +136,7 @@ def test_attention_weights_equal_transformers(published: tuple[Path, Any, Any]) 
     torch.testing.assert_close(weights, torch.cat(expected), atol=1e-5, rtol=0)
 
 
-def test_next_sentence_is_one_clear_line(
-    published: tuple[Path, Any, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_next_sentence_is_one_clear_line(published, capsys):
     with pytest.raises(InputError, match="a model without the next-sentence head"):
         NextSentence.load(published[0])
     assert main(["next", "-m", str(published[0]), "a", "b"]) == 2
@@ -150,9 +148,7 @@ def test_next_sentence_is_one_clear_line(
 @pytest.mark.protected
 @pytest.mark.filterwarnings("ignore:.*no pooler")
 @pytest.mark.slow
-def test_finetuned_evaluated_served_and_exported(
-    published: tuple[Path, Any, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_finetuned_evaluated_served_and_exported(published, tmp_path, capsys):
     directory, data, run = published[0], tmp_path / "data.tsv", tmp_path / "run"
     rows = [f"a {word} {what}\t{word in ('good', 'fine')}" for word in WORDS[1:5] for what in ("day", "film")]
     data.write_text("text\tlabel\n" + "\n".join(rows) + "\n")
@@ -181,9 +177,7 @@ def test_finetuned_evaluated_served_and_exported(
 
 
 @pytest.mark.protected
-def test_answers_and_tags_of_a_pair_have_the_template_of_the_tokenizer(
-    published: tuple[Path, Any, Any], tmp_path: Path
-) -> None:
+def test_answers_and_tags_of_a_pair_have_the_template_of_the_tokenizer(published, tmp_path):
     directory, _, tokenizer = published
     sizes = {"num_labels": 3, "id2label": {0: "O", 1: "B-X", 2: "I-X"}}
     for name, settings in (("QuestionAnswering", {}), ("TokenClassification", sizes)):
@@ -219,7 +213,7 @@ def test_answers_and_tags_of_a_pair_have_the_template_of_the_tokenizer(
             assert feature.input_ids.tolist() == tokenizer(" " + " ".join(words)).input_ids
 
 
-def test_a_vocabulary_without_a_token_for_unknown_words(tmp_path: Path) -> None:
+def test_a_vocabulary_without_a_token_for_unknown_words(tmp_path):
     """As of bytes, which know every word."""
     tokenizer = FAMILIES["modernbert"].tokenizer(tmp_path)
     tokenizer.save_pretrained(tmp_path)
@@ -241,7 +235,7 @@ def test_a_vocabulary_without_a_token_for_unknown_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*no pooler")
-def test_tokens_of_a_space_alone_are_explained(tmp_path: Path) -> None:
+def test_tokens_of_a_space_alone_are_explained(tmp_path):
     torch.manual_seed(3)
     tokenizer = FAMILIES["roberta"].tokenizer(tmp_path)
     tokenizer.save_pretrained(tmp_path)

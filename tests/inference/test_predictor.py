@@ -81,7 +81,7 @@ def save_theirs(kind: Any, labels: Sequence[str], directory: Path) -> Any:
     return model
 
 
-def test_any_number_of_texts_in_their_order(classifier: TextClassifier) -> None:
+def test_any_number_of_texts_in_their_order(classifier):
     texts = [" ".join("abcd"[(i * j) % 4] for j in range(i % 9)) for i in range(1100)]
     predictions = classifier(texts)
     assert len({prediction.label for prediction in predictions}) > 1
@@ -93,7 +93,7 @@ def test_any_number_of_texts_in_their_order(classifier: TextClassifier) -> None:
         assert sum(alone.probabilities.values()) == pytest.approx(1)
 
 
-def test_top_k_classes_are_the_most_probable(classifier: TextClassifier, tagger: EntityTagger) -> None:
+def test_top_k_classes_are_the_most_probable(classifier, tagger):
     (everything,), (two,) = classifier(["a b"]), classifier(["a b"], top_k=2)
     ranked = sorted(everything.probabilities.items(), key=lambda item: -item[1])
     assert list(two.probabilities.items()) == ranked[:2]
@@ -105,7 +105,7 @@ def test_top_k_classes_are_the_most_probable(classifier: TextClassifier, tagger:
         top_k_limiter(tagger.task.answer, 2)
 
 
-def test_a_pair_differs_from_its_joined_text(classifier: TextClassifier, matcher: TextClassifier) -> None:
+def test_a_pair_differs_from_its_joined_text(classifier, matcher):
     (pair,), (text,) = matcher(["a b"], ["c"]), classifier(["a b c"])
     assert pair.probabilities != pytest.approx(text.probabilities, abs=1e-3)
     assert matcher([("a b", "c")]) == [pair]
@@ -117,7 +117,7 @@ def test_a_pair_differs_from_its_joined_text(classifier: TextClassifier, matcher
         matcher(["a", "b"], ["c"])
 
 
-def test_truncation_is_warned_of(classifier: TextClassifier) -> None:
+def test_truncation_is_warned_of(classifier):
     long = "a b c d " * 5
     with pytest.warns(UserWarning, match="1 of 2 texts are longer than 12 tokens: truncated"):
         cut, _ = classifier([long, "a"])
@@ -125,9 +125,7 @@ def test_truncation_is_warned_of(classifier: TextClassifier) -> None:
     assert cut.probabilities == pytest.approx(kept.probabilities, abs=1e-5)
 
 
-def test_a_stream_is_answered_in_its_order(
-    classifier: TextClassifier, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stream_is_answered_in_its_order(classifier, capsys):
     examples = (LabeledText("a b" if i % 3 else "c " * 20) for i in range(2500))
     answers = classifier.stream(examples, progress=Progress())
     first = next(answers)
@@ -140,7 +138,7 @@ def test_a_stream_is_answered_in_its_order(
 
 
 @pytest.mark.protected
-def test_a_checkpoint_of_transformers_needs_no_task_file(tmp_path: Path) -> None:
+def test_a_checkpoint_of_transformers_needs_no_task_file(tmp_path):
     theirs = save_theirs(transformers.BertForSequenceClassification, ("no", "yes"), tmp_path)
     ours = TextClassifier.load(tmp_path, device="cpu")
     assert ours.max_seq_length == 30
@@ -159,9 +157,7 @@ def test_a_checkpoint_of_transformers_needs_no_task_file(tmp_path: Path) -> None
         ("multi_label_classification", "multi-label", "rte"),
     ],
 )
-def test_logits_of_others_mean_what_their_config_says(
-    tmp_path: Path, theirs: str, ours: str, other: str
-) -> None:
+def test_logits_of_others_mean_what_their_config_says(tmp_path, theirs, ours, other):
     model = BertForSequenceClassification(BertModel(CONFIG), num_labels=2)
     labels = ("entailment", "not_entailment")
     write_checkpoint(tmp_path / "a", model, PIECES, labels=labels, problem_type=theirs)
@@ -171,7 +167,7 @@ def test_logits_of_others_mean_what_their_config_says(
 
 
 @pytest.mark.protected
-def test_models_without_a_classifier_are_refused(tmp_path: Path) -> None:
+def test_models_without_a_classifier_are_refused(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         TextClassifier.load(tmp_path)
     write_checkpoint(tmp_path / "encoder", BertModel(CONFIG), PIECES)
@@ -179,7 +175,7 @@ def test_models_without_a_classifier_are_refused(tmp_path: Path) -> None:
         TextClassifier.load(tmp_path / "encoder")
 
 
-def test_entities_have_the_characters_of_their_text(tagger: EntityTagger) -> None:
+def test_entities_have_the_characters_of_their_text(tagger):
     text = "  A b, c\u200bd.   D\u00e1 (a) " + "a b c d " * 300 + "."
     (found,) = tagger([text])
     assert len({entity.type for entity in found}) == 2
@@ -190,9 +186,7 @@ def test_entities_have_the_characters_of_their_text(tagger: EntityTagger) -> Non
     assert found[-1].end > 2000
 
 
-def test_words_that_are_split_already_are_answered_as_those_of_a_file(
-    tagger: EntityTagger, tmp_path: Path
-) -> None:
+def test_words_that_are_split_already_are_answered_as_those_of_a_file(tagger, tmp_path):
     sentences = [["a", "b.c", "d"], ["D\u00e1", "(a)"], ["a"]]
     path = tmp_path / "words.conll"
     path.write_text("\n\n".join("\n".join(f"{word} O" for word in words) for words in sentences))
@@ -205,11 +199,11 @@ def test_words_that_are_split_already_are_answered_as_those_of_a_file(
     with pytest.raises(InputError, match=r"words\[1\]\[0\]: the word is blank"):
         tagger(words=[["a"], [" "]])
     with pytest.raises(InputError, match="texts: excludes `words`"):
-        tagger("a", words=["a"])  # type: ignore[call-overload]
+        tagger("a", words=["a"])
 
 
 @pytest.mark.protected
-def test_a_checkpoint_of_transformers_tags_text(tmp_path: Path) -> None:
+def test_a_checkpoint_of_transformers_tags_text(tmp_path):
     theirs = save_theirs(transformers.BertForTokenClassification, TAGS, tmp_path)
     tagger = EntityTagger.load(tmp_path, task="tagging", device="cpu")
     assert tagger.max_seq_length == 30
@@ -237,7 +231,7 @@ def test_a_checkpoint_of_transformers_tags_text(tmp_path: Path) -> None:
         ("...", ".|.|."),
     ],
 )
-def test_text_is_split_as_tagged_data_are(text: str, words: str) -> None:
+def test_text_is_split_as_tagged_data_are(text, words):
     sentences = split_text(text)
     assert "|".join(word for sentence in sentences for word in sentence.words) == words
     for sentence in sentences:
@@ -245,7 +239,7 @@ def test_text_is_split_as_tagged_data_are(text: str, words: str) -> None:
         assert [text[start:end] for start, end in sentence.offsets] == list(sentence.words)
 
 
-def test_answers_are_spans_of_texts_of_any_length(answerer: QuestionAnswerer) -> None:
+def test_answers_are_spans_of_texts_of_any_length(answerer):
     texts = ["a b c", " ".join("abcdefgh" * 20), "h  g"]
     predictions = answerer(["a b", "c", "d"], texts)
     for text, prediction in zip(texts, predictions, strict=True):
@@ -259,16 +253,14 @@ def test_answers_are_spans_of_texts_of_any_length(answerer: QuestionAnswerer) ->
         answerer(["a", "b"], ["a"])
 
 
-def test_long_questions_are_warned_of(answerer: QuestionAnswerer) -> None:
+def test_long_questions_are_warned_of(answerer):
     long = "why " * 65
     with pytest.warns(UserWarning, match="1 of 2 inputs have a question of more than 64 tokens: truncated"):
         answerer([long, "why"], ["a good day"] * 2)
 
 
 @pytest.mark.protected
-def test_logits_and_loss_of_a_question_are_those_of_transformers(
-    answerer: QuestionAnswerer, tmp_path: Path
-) -> None:
+def test_logits_and_loss_of_a_question_are_those_of_transformers(answerer, tmp_path):
     theirs = transformers.AutoModelForQuestionAnswering.from_pretrained(answerer.directory).eval()
     theirs.save_pretrained(tmp_path)  # without the pooler, which this head does not read
     WordPieceTokenizer.from_tokens(PIECES).save(tmp_path)
@@ -295,9 +287,7 @@ def test_logits_and_loss_of_a_question_are_those_of_transformers(
         ("BertForSequenceClassification", ("a", "b"), TextClassifier, "classification"),
     ],
 )
-def test_task_is_that_of_the_architecture_or_else_of_the_class(
-    head: str, labels: tuple[str, ...], loader: type[Predictor], task: str, tmp_path: Path
-) -> None:
+def test_task_is_that_of_the_architecture_or_else_of_the_class(head, labels, loader, task, tmp_path):
     model = getattr(heads, head)(BertModel(CONFIG))
     if labels:
         model = getattr(heads, head)(BertModel(CONFIG), num_labels=len(labels))
@@ -317,9 +307,7 @@ def test_task_is_that_of_the_architecture_or_else_of_the_class(
 
 
 @pytest.mark.protected
-def test_models_for_other_tasks_are_refused(
-    classifier: TextClassifier, answerer: QuestionAnswerer, tagger: EntityTagger, tmp_path: Path
-) -> None:
+def test_models_for_other_tasks_are_refused(classifier, answerer, tagger, tmp_path):
     with pytest.raises(InputError, match="'classification', which QuestionAnswerer cannot use"):
         QuestionAnswerer.load(classifier.directory)
     with pytest.raises(InputError, match="a model for the task 'squad_v2', not 'squad_v1'"):
@@ -339,7 +327,7 @@ def test_models_for_other_tasks_are_refused(
 
 
 @pytest.mark.parametrize("text", ["a b c d", "abcdefgh" * 2 + " " + " ".join("abcdefgh" * 5), ""])
-def test_scores_are_those_of_the_answers(text: str, answerer: QuestionAnswerer) -> None:
+def test_scores_are_those_of_the_answers(text, answerer):
     features = answerer.features(*span_questions([("a c", text)]))
     found = join_scores(answerer.tokenizer, features, answerer.outputs(features))
     for piece, (start, end) in zip(found["tokens"], found["offsets"], strict=True):

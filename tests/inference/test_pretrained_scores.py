@@ -62,7 +62,7 @@ def score_plainly(scorer: SentenceScorer, text: str) -> list[float]:
 
 
 @pytest.mark.slow
-def test_scores_equal_a_plain_loop(scorer: SentenceScorer) -> None:
+def test_scores_equal_a_plain_loop(scorer):
     for text, score in zip(SENTENCES, scorer(SENTENCES), strict=True):
         plain = score_plainly(scorer, text)
         found = [token.log_probability for token in score.tokens]
@@ -70,7 +70,7 @@ def test_scores_equal_a_plain_loop(scorer: SentenceScorer) -> None:
         assert score.score == math.fsum(found)
 
 
-def test_later_tokens_of_a_word_are_hidden(scorer: SentenceScorer) -> None:
+def test_later_tokens_of_a_word_are_hidden(scorer):
     text = "unfathomably"
     assert len(scorer.tokenizer.encode(text)) > 3
     score = scorer(text)
@@ -82,14 +82,14 @@ def test_later_tokens_of_a_word_are_hidden(scorer: SentenceScorer) -> None:
 
 
 @pytest.mark.slow
-def test_scores_do_not_depend_on_other_sentences(scorer: SentenceScorer) -> None:
+def test_scores_do_not_depend_on_other_sentences(scorer):
     scores = scorer(SENTENCES * 60)  # several windows
     assert len(scores) == 240
     assert scores[-1].score == pytest.approx(scorer(SENTENCES[-1]).score, abs=1e-4)
 
 
 @pytest.mark.parametrize("texts", [["a", "a " * 1000], ("a", "a " * 1000)])
-def test_a_text_longer_than_the_model_is_refused(scorer: SentenceScorer, texts: list[str]) -> None:
+def test_a_text_longer_than_the_model_is_refused(scorer, texts):
     with pytest.raises(InputError, match=r"texts\[1\]: 1,002 tokens, the model takes"):
         scorer(texts)
 
@@ -100,7 +100,7 @@ def table(tmp_path: Path, *rows: str) -> Path:
     return path
 
 
-def test_ranks_become_scores(fill_mask: FillMask, tmp_path: Path) -> None:
+def test_ranks_become_scores(fill_mask, tmp_path):
     # ranks from 0: f 1, f 1, b 5, and none for two pieces, for an unknown word and for a blank of no width
     path = table(
         tmp_path,
@@ -131,9 +131,7 @@ def test_ranks_become_scores(fill_mask: FillMask, tmp_path: Path) -> None:
         (f"{'a ' * 9}[MASK]", "12 tokens, the model takes 9"),
     ],
 )
-def test_questions_that_cannot_be_ranked_are_refused(
-    fill_mask: FillMask, tmp_path: Path, text: str, message: str
-) -> None:
+def test_questions_that_cannot_be_ranked_are_refused(fill_mask, tmp_path, text, message):
     with pytest.raises(InputError, match=rf"questions\.tsv:3: {message}"):
         evaluate_fill(fill_mask, table(tmp_path, "a [MASK]\tf", f"{text}\tf"))
 
@@ -144,7 +142,7 @@ def write_pairs(path: Path, *pairs: tuple[str, ...]) -> Path:
     return path
 
 
-def test_accuracies_are_means_of_paradigms(scorer: SentenceScorer, tmp_path: Path) -> None:
+def test_accuracies_are_means_of_paradigms(scorer, tmp_path):
     scores = evaluate_blimp(scorer, write_pairs(tmp_path / "pairs.jsonl.xz", *PAIRS))
     # one of two opposite pairs is right whatever the model is, and equal scores are wrong
     assert scores.parts["paradigms"] == {"agreement": 0.5, "gender": 1.0, "same": 0.0, "scope": 1.0}
@@ -160,8 +158,6 @@ def test_accuracies_are_means_of_paradigms(scorer: SentenceScorer, tmp_path: Pat
         (("agreement", "syntax", "a", "b"), "'agreement' is in the field 'syntax' here, and in 'morph"),
     ],
 )
-def test_wrong_pairs_are_refused_with_their_line(
-    scorer: SentenceScorer, tmp_path: Path, pair: tuple[str, ...], message: str
-) -> None:
+def test_wrong_pairs_are_refused_with_their_line(scorer, tmp_path, pair, message):
     with pytest.raises(InputError, match=rf"pairs\.jsonl\.xz:6: {message}"):
         evaluate_blimp(scorer, write_pairs(tmp_path / "pairs.jsonl.xz", *PAIRS, pair))

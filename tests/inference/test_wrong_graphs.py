@@ -153,9 +153,7 @@ WRONG: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_a_graph_with_other_inputs_or_outputs_is_refused(
-    name: str, graphs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_graph_with_other_inputs_or_outputs_is_refused(name, graphs, tmp_path, capfd):
     expected = answers(name, cloze.load(graphs / name))
     for label, edit in HARMLESS.items():
         assert refusal(name, change(graphs / name, tmp_path / "graph", "model.onnx", edit), expected) == "", (
@@ -170,7 +168,7 @@ def test_a_graph_with_other_inputs_or_outputs_is_refused(
     assert capfd.readouterr() == ("", ""), "ONNX Runtime prints nothing"
 
 
-def test_a_graph_with_another_number_of_classes_is_refused(graphs: Path, tmp_path: Path) -> None:
+def test_a_graph_with_another_number_of_classes_is_refused(graphs, tmp_path):
     """The task of a run counts them, or else config.json."""
     source = shutil.copytree(graphs / "TextClassifier", tmp_path / "source")
     (source / "task.toml").write_text((source / "task.toml").read_text().replace('"bad"', '"bad", "worse"'))
@@ -196,9 +194,7 @@ def test_a_graph_with_another_number_of_classes_is_refused(graphs: Path, tmp_pat
     ("key", "value"),
     [("model", "BertForMaskedLM"), ("outputs", ["hidden"]), ("precision", "int4"), ("parameters", None)],
 )
-def test_a_description_of_another_graph_is_refused(
-    key: str, value: Any, graphs: Path, tmp_path: Path
-) -> None:
+def test_a_description_of_another_graph_is_refused(key, value, graphs, tmp_path):
     graph = change(
         graphs / "TextClassifier", tmp_path / "graph", "export.json", lambda table: table.update({key: value})
     )
@@ -207,9 +203,7 @@ def test_a_description_of_another_graph_is_refused(
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("name", INPUTS)
-def test_values_that_are_not_finite_are_no_answer(
-    name: str, value: float, graphs: Path, tmp_path: Path
-) -> None:
+def test_values_that_are_not_finite_are_no_answer(name, value, graphs, tmp_path):
     graph = change(
         graphs / name,
         tmp_path / "graph",
@@ -220,7 +214,7 @@ def test_values_that_are_not_finite_are_no_answer(
         answers(name, cloze.load(graph))
 
 
-def test_a_server_says_that_the_computation_failed(graphs: Path, tmp_path: Path) -> None:
+def test_a_server_says_that_the_computation_failed(graphs, tmp_path):
     """Not that the request is invalid."""
     graph = change(graphs / "Embedder", tmp_path / "g", "model.onnx", lambda graph: [insert(graph, 0, "Log")])
     with client_of({"g": graph}) as client:
@@ -277,7 +271,7 @@ sys.exit(main(sys.argv[2:]))
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_ctrl_c_ends_a_loop_in_a_graph(number: int, threads: int, graphs: Path, tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_loop_in_a_graph(number, threads, graphs, tmp_path):
     """With two threads, batches of many tokens are computed by other threads than the main one."""
     graph = change(graphs / "Embedder", tmp_path / "graph", "model.onnx", loop)
     (tmp_path / "texts.txt").write_text("a b c d e f g h\n" * 200)
@@ -302,7 +296,7 @@ def _num_arrived(server: ServerProcess) -> int:
 
 
 @pytest.mark.slow
-def test_sigterm_ends_servers_that_compute_for_long(graphs: Path, tmp_path: Path) -> None:
+def test_sigterm_ends_servers_that_compute_for_long(graphs, tmp_path):
     """The thread still computes after the time for open requests: of torch a batch of many, of a graph one forever."""
     graph = change(graphs / "Embedder", tmp_path / "endless", "model.onnx", loop)
     served = [
@@ -328,7 +322,7 @@ def test_sigterm_ends_servers_that_compute_for_long(graphs: Path, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_second_ctrl_c_ends_a_server_at_once(graphs: Path, tmp_path: Path) -> None:
+def test_a_second_ctrl_c_ends_a_server_at_once(graphs, tmp_path):
     own = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
     graph = change(graphs / "Embedder", tmp_path / "endless", "model.onnx", loop)
     server = ServerProcess("-m", str(graph))

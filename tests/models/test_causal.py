@@ -37,7 +37,7 @@ def encoder(config: BertConfig, randomize):
 @pytest.mark.parametrize(
     ("attends_to", "same"), [("left", slice(0, 3)), ("right", slice(4, 7)), ("all", None)]
 )
-def test_token_affects_only_tokens_that_attend_to_it(encoder, attends_to: str, same: slice | None) -> None:
+def test_token_affects_only_tokens_that_attend_to_it(encoder, attends_to, same):
     model = encoder(attends_to)
     before, pooled = encode(model, IDS)
     changed = [*IDS[:3], 66, *IDS[4:]]
@@ -51,13 +51,13 @@ def test_token_affects_only_tokens_that_attend_to_it(encoder, attends_to: str, s
     assert not torch.allclose(pooled, pooled_after)  # it stands where everything was seen
 
 
-def test_cls_pooling_of_a_causal_encoder_is_refused(encoder) -> None:
+def test_cls_pooling_of_a_causal_encoder_is_refused(encoder):
     with pytest.raises(InputError, match=r"pooling: cls: .* sees nothing of the text. Take the mean"):
         check_pooling("cls", encoder("left").config)
     check_pooling("cls", encoder("right").config)
 
 
-def test_attends_to_is_saved_and_other_programs_refuse_the_model(encoder, tmp_path) -> None:
+def test_attends_to_is_saved_and_other_programs_refuse_the_model(encoder, tmp_path):
     transformers = pytest.importorskip("transformers")
     for attends_to in ("left", "right", "all"):
         model = encoder(attends_to)
@@ -71,7 +71,7 @@ def test_attends_to_is_saved_and_other_programs_refuse_the_model(encoder, tmp_pa
         transformers.AutoModel.from_pretrained(tmp_path / "left")
 
 
-def test_causal_model_is_not_exported(encoder, tmp_path) -> None:
+def test_causal_model_is_not_exported(encoder, tmp_path):
     onnx = pytest.importorskip("cloze.export.onnx")
     with pytest.raises(InputError, match="has no graph"):
         onnx.export_onnx(write_checkpoint(tmp_path / "left", encoder("left"), TOKENS), tmp_path / "graph")

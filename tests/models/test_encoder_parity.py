@@ -1,9 +1,7 @@
 """Encoders against transformers: every head, both ways, and the same outputs."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ from torch.nn import functional
 import cloze
 from cloze.export.graph import padded_outputs
 from cloze.models.batch import pack_padded
-from cloze.models.bert import BertConfig
 from cloze.models.checkpoint import load_model
 from cloze.models.encoder import encoders
 from cloze.models.heads import BertForPreTraining
@@ -33,7 +30,7 @@ CASES = [("bert", head) for head in HEADS] + [(family, head) for family in OTHER
 
 
 @pytest.mark.parametrize("model_type", FAMILIES)
-def test_rates_of_dropout_have_the_names_of_transformers(model_type: str, config: BertConfig) -> None:
+def test_rates_of_dropout_have_the_names_of_transformers(model_type, config):
     settings = make_config(model_type, replace(config, attention_probs_dropout_prob=0.3))
     table = settings.to_json()
     assert type(settings)(**settings.from_json(table)) == settings
@@ -63,9 +60,7 @@ def compare(ours: Any, theirs: nn.Module, ragged: tuple[torch.Tensor, ...], name
 
 
 @pytest.mark.parametrize("model_type", FAMILIES)
-def test_texts_padded_on_the_left_equal_transformers(
-    model_type: str, config: BertConfig, randomize: Callable, left_padded: tuple, tmp_path: Path
-) -> None:
+def test_texts_padded_on_the_left_equal_transformers(model_type, config, randomize, left_padded, tmp_path):
     ours = HEADS["masked words"].build(make_encoder(model_type, config)).eval()
     randomize(ours)
     write_checkpoint(tmp_path / "model", ours, TOKENS)
@@ -82,8 +77,8 @@ def test_texts_padded_on_the_left_equal_transformers(
 
 @pytest.mark.parametrize("model_type", FAMILIES)
 def test_masked_words_have_the_activation_that_transformers_uses(
-    model_type: str, config: BertConfig, randomize: Callable, ragged: tuple, tmp_path: Path
-) -> None:
+    model_type, config, randomize, ragged, tmp_path
+):
     encoder = make_encoder(model_type, replace(config, hidden_act="gelu_tanh"))
     ours = HEADS["masked words"].build(encoder).eval()
     randomize(ours)
@@ -94,8 +89,8 @@ def test_masked_words_have_the_activation_that_transformers_uses(
 
 @pytest.mark.parametrize(("model_type", "name"), CASES)
 def test_cloze_and_transformers_read_what_the_other_writes(
-    model_type: str, name: str, config: BertConfig, randomize: Callable, ragged: tuple, tmp_path: Path
-) -> None:
+    model_type, name, config, randomize, ragged, tmp_path
+):
     head = HEADS[name]
     build = None if name == "encoder" else head.build
     ours = head.build(make_encoder(model_type, config)).eval()
@@ -137,15 +132,8 @@ def test_cloze_and_transformers_read_what_the_other_writes(
 )
 @pytest.mark.parametrize("is_full", [False, True])
 def test_losses_and_gradients_equal_transformers(
-    model_type: str,
-    hidden_act: str,
-    is_full: bool,
-    config: BertConfig,
-    losses: Callable,
-    randomize: Callable,
-    ragged: tuple,
-    tmp_path: Path,
-) -> None:
+    model_type, hidden_act, is_full, config, losses, randomize, ragged, tmp_path
+):
     ours = BertForPreTraining(make_encoder(model_type, replace(config, hidden_act=hidden_act))).eval()
     randomize(ours)
     has_pairs, names = ours.bert.trains_on_pairs, ours.bert.names

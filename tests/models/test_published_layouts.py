@@ -111,7 +111,7 @@ def publish(layout: Layout, directory: Path) -> torch.nn.Module:
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_published_layout_loads_as_it_is(name: str, tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+def test_published_layout_loads_as_it_is(name, tmp_path, recwarn):
     layout = LAYOUTS[name]
     theirs = publish(layout, tmp_path / "model")
     bert = getattr(theirs, "bert", theirs)

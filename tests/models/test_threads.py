@@ -24,7 +24,7 @@ def four_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def test_items_are_computed_concurrently(four_threads: None) -> None:
+def test_items_are_computed_concurrently(four_threads):
     together = threading.Barrier(2)
 
     def compute(item: int) -> tuple[int, int]:
@@ -34,7 +34,7 @@ def test_items_are_computed_concurrently(four_threads: None) -> None:
     assert list(map_concurrently(compute, range(6), 2)) == [(item, (-item, 2)) for item in range(6)]
 
 
-def test_results_are_computed_little_ahead_of_the_reader(four_threads: None) -> None:
+def test_results_are_computed_little_ahead_of_the_reader(four_threads):
     started: list[int] = []
     results = map_concurrently(started.append, iter(range(100)), 4)
     assert next(results) == (0, None)
@@ -42,7 +42,7 @@ def test_results_are_computed_little_ahead_of_the_reader(four_threads: None) -> 
     results.close()
 
 
-def test_an_error_of_a_thread_is_that_of_the_reader(four_threads: None) -> None:
+def test_an_error_of_a_thread_is_that_of_the_reader(four_threads):
     def compute(item: int) -> float:
         return 1 / (2 - item)
 
@@ -56,15 +56,13 @@ def test_an_error_of_a_thread_is_that_of_the_reader(four_threads: None) -> None:
     ("threads", "tokens", "batches"),
     [(1, 10**6, 1), (2, 511, 1), (2, 512, 2), (4, 1023, 1), (8, 10**4, 8), (12, 10**4, 6), (64, 10**4, 8)],
 )
-def test_the_number_of_concurrent_batches(
-    threads: int, tokens: int, batches: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_of_concurrent_batches(threads, tokens, batches, monkeypatch):
     monkeypatch.setattr("cloze.models.engine.compute_threads", lambda: threads)
     assert num_concurrent_batches(tokens) == batches
 
 
 @pytest.mark.parametrize(("lengths", "threads"), [([2048], 4), ([300], 4), ([1024, 1024], 1)])
-def test_one_text_has_all_threads(lengths: list[int], threads: int, four_threads: None) -> None:
+def test_one_text_has_all_threads(lengths, threads, four_threads):
     class Engine:
         device_type, batch_tokens = "cpu", 1024
 
@@ -76,7 +74,7 @@ def test_one_text_has_all_threads(lengths: list[int], threads: int, four_threads
     assert {outputs for _, _, outputs in run_batches(engine, batches)} == {threads}
 
 
-def test_vectors_are_those_of_one_thread(four_threads: None) -> None:
+def test_vectors_are_those_of_one_thread(four_threads):
     embedder = cloze.Embedder.load("cloze-mini")
     texts = [f"Rain fell on the {number} roofs. " * (1 + number % 7) for number in range(150)]
     concurrent = embedder(texts)
@@ -87,7 +85,7 @@ def test_vectors_are_those_of_one_thread(four_threads: None) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_child_of_a_process_with_threads_has_its_own() -> None:
+def test_a_child_of_a_process_with_threads_has_its_own():
     program = """
 import os
 from cloze.models.engine import map_concurrently

@@ -36,21 +36,21 @@ def train(quiet: PretrainConfig, tmp_path: Path) -> Callable[..., Path]:
     return run_on
 
 
-def test_losses_in_float32_equal_those_of_the_cpu(train: Callable[..., Path]) -> None:
+def test_losses_in_float32_equal_those_of_the_cpu(train):
     on_gpu, on_cpu = train("cuda"), train("cpu")
     for kind in ("train", "validation"):
         np.testing.assert_allclose(losses(on_gpu, kind), losses(on_cpu, kind), atol=1e-4)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
-def test_losses_in_bfloat16_are_near_and_repeat(train, quiet, dropout) -> None:
+def test_losses_in_bfloat16_are_near_and_repeat(train, quiet, dropout):
     model = replace(quiet.model, hidden_dropout_prob=0.0, attention_probs_dropout_prob=dropout)
     one, other = (train("cuda", name, precision="bfloat16", model=model) for name in "ab")
     assert_same_run(one, other)
     np.testing.assert_allclose(losses(one, "validation"), losses(train("cpu"), "validation"), rtol=0.03)
 
 
-def test_pinned_batches_are_copied_unchanged() -> None:
+def test_pinned_batches_are_copied_unchanged():
     batch = collate([[1, 2, 3], [4, 5]])
     pinned = pin_memory(batch)
     assert pinned.input_ids.is_pinned()
@@ -58,7 +58,7 @@ def test_pinned_batches_are_copied_unchanged() -> None:
         assert torch.equal(getattr(to_device(pinned, "cuda"), name).cpu(), getattr(to_device(batch), name))
 
 
-def test_a_causal_encoder_trains_as_on_the_cpu(train, quiet) -> None:
+def test_a_causal_encoder_trains_as_on_the_cpu(train, quiet):
     model = replace(quiet.model, attends_to="left")
     pairs = replace(quiet.pairs, next_sentence=False)
     runs = [train(device, "-causal", model=model, pairs=pairs) for device in ("cuda", "cpu")]
@@ -67,7 +67,7 @@ def test_a_causal_encoder_trains_as_on_the_cpu(train, quiet) -> None:
     np.testing.assert_allclose(losses(bfloat16, "validation"), losses(runs[1], "validation"), rtol=0.03)
 
 
-def test_vectors_and_fills_equal_those_of_the_cpu(train: Callable[..., Path]) -> None:
+def test_vectors_and_fills_equal_those_of_the_cpu(train):
     run = train("cpu")
     on_gpu, on_cpu = (Embedder.load(run, device=device) for device in ("cuda", "cpu"))
     assert on_gpu.engine.number_format == "bfloat16"
@@ -77,7 +77,7 @@ def test_vectors_and_fills_equal_those_of_the_cpu(train: Callable[..., Path]) ->
     assert [answer.token for answer in answers[0]] == [answer.token for answer in answers[1]]
 
 
-def test_a_task_is_fine_tuned_and_predicts(train: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_task_is_fine_tuned_and_predicts(train, tmp_path):
     run = train("cpu")
     results = {
         device: cloze.finetune(

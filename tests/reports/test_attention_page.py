@@ -2,8 +2,6 @@
 
 import base64
 import re
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +22,7 @@ def attention(*, num_layers: int = 2, num_tokens: int = 6) -> AttentionMap:
     return AttentionMap(tokens, (0,) * num_tokens, layers)
 
 
-def test_queries_and_keys_on_the_page_give_the_weights() -> None:
+def test_queries_and_keys_on_the_page_give_the_weights():
     attention_map = attention()
     html = attention_map.page(model="some/<model>")
     data = page_data(html)
@@ -40,7 +38,7 @@ def test_queries_and_keys_on_the_page_give_the_weights() -> None:
     )
 
 
-def test_the_page_loads_nothing_and_escapes_text() -> None:
+def test_the_page_loads_nothing_and_escapes_text():
     html = attention().page(model="some/<model>")
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
     assert f'<meta http-equiv="Content-Security-Policy" content="{policy}">' in html
@@ -54,7 +52,7 @@ def test_the_page_loads_nothing_and_escapes_text() -> None:
     )
 
 
-def test_a_page_that_is_too_large_is_refused() -> None:
+def test_a_page_that_is_too_large_is_refused():
     large = attention(num_tokens=60_000, num_layers=4)
     with pytest.raises(InputError, match=r"60000 tokens make a page of 38 MB, over 32. Give a shorter text"):
         large.page()
@@ -63,7 +61,7 @@ def test_a_page_that_is_too_large_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_a_notebook_shows_the_page_in_a_frame(browser_page: Any) -> None:
+def test_a_notebook_shows_the_page_in_a_frame(browser_page):
     from playwright.sync_api import expect
 
     notebook = '<html lang="en"><title>A notebook</title><main><h1>Out[1]</h1>{}</main>'
@@ -74,7 +72,7 @@ def test_a_notebook_shows_the_page_in_a_frame(browser_page: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_shows_these_numbers_in_a_browser(browser_page: Any, tmp_path: Path) -> None:
+def test_the_page_shows_these_numbers_in_a_browser(browser_page, tmp_path):
     from playwright.sync_api import expect
 
     attention_map = attention()

@@ -3,7 +3,6 @@
 import json
 import re
 from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -202,7 +201,7 @@ def breakdown(num_classes: int, count: int = 40_000) -> Breakdown:
     return class_breakdown([names[i] for i in gold], [names[i] for i in predicted], names)
 
 
-def test_a_small_matrix_has_the_names_of_its_columns() -> None:
+def test_a_small_matrix_has_the_names_of_its_columns():
     lines = format_breakdown(class_breakdown(["no", "yes", "yes"], ["no", "no", "yes"]))
     assert lines == [
         "",
@@ -219,7 +218,7 @@ def test_a_small_matrix_has_the_names_of_its_columns() -> None:
 
 
 @pytest.mark.parametrize("num_classes", [2, 9, 10, 60, 2000])
-def test_lines_have_80_columns_and_say_what_is_left_out(num_classes: int) -> None:
+def test_lines_have_80_columns_and_say_what_is_left_out(num_classes):
     values = breakdown(num_classes)
     lines = format_breakdown(values)
     assert max(map(len, lines)) <= 80
@@ -234,7 +233,7 @@ def test_lines_have_80_columns_and_say_what_is_left_out(num_classes: int) -> Non
 
 
 @pytest.mark.parametrize("num_classes", [3, 2000])
-def test_the_report_of_a_run_draws_the_matrix(tmp_path: Path, num_classes: int) -> None:
+def test_the_report_of_a_run_draws_the_matrix(tmp_path, num_classes):
     values = breakdown(num_classes)
     (tmp_path / "metrics.jsonl").write_text('{"kind": "train", "step": 1, "loss": 2.0}\n')
     (tmp_path / "scores.json").write_text(json.dumps({"collapse": "no entity", **values.to_dict()}))
@@ -262,7 +261,7 @@ def _luminance(color: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-def test_numbers_of_the_matrix_have_a_contrast_of_at_least_4_5(scheme: int) -> None:
+def test_numbers_of_the_matrix_have_a_contrast_of_at_least_4_5(scheme):
     css = files("cloze.reports").joinpath("page.css").read_text("utf-8")
     accent, card, ink = (
         _rgb(re.search(rf"--{name}: light-dark\((#\w+), (#\w+)\)", css)[scheme + 1])

@@ -5,12 +5,11 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -161,7 +160,7 @@ def statuses(received: bytes) -> list[int]:
 
 
 @pytest.mark.parametrize("name", ANSWERED)
-def test_abuse_is_answered_by_a_refusal(served: ServerProcess, name: str) -> None:
+def test_abuse_is_answered_by_a_refusal(served, name):
     data, expected = ANSWERED[name]
     received = Connection(data).received(served.port, patience=20)
     if (
@@ -230,7 +229,7 @@ def unharmed(served: ServerProcess) -> Iterator[None]:
     assert len(served.log) == len({*served.log}), "a line that is logged for each bad request fills a disk"
 
 
-def test_hundreds_of_abusive_connections(served: ServerProcess) -> None:
+def test_hundreds_of_abusive_connections(served):
     with unharmed(served):
         slow = SlowBodies(served.port, 50)
         abuse(served, 300, slow, seed=1)
@@ -238,7 +237,7 @@ def test_hundreds_of_abusive_connections(served: ServerProcess) -> None:
 
 
 @pytest.mark.exhaustive
-def test_thousands_of_abusive_connections(served: ServerProcess) -> None:
+def test_thousands_of_abusive_connections(served):
     with unharmed(served):
         slow = SlowBodies(served.port, 200)
         abuse(served, 5000, slow, seed=2)
@@ -247,7 +246,7 @@ def test_thousands_of_abusive_connections(served: ServerProcess) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sets a limit of another process")
-def test_more_connections_than_files_are_closed_without_a_log(directories: Mapping[str, Path]) -> None:
+def test_more_connections_than_files_are_closed_without_a_log(directories):
     import resource
 
     served = ServerProcess("-m", str(directories["bert"]))
@@ -266,7 +265,7 @@ def test_more_connections_than_files_are_closed_without_a_log(directories: Mappi
 
 
 @pytest.mark.exhaustive
-def test_a_connection_without_a_head_is_closed(served: ServerProcess) -> None:
+def test_a_connection_without_a_head_is_closed(served):
     for data in (b"", HEAD):
         with socket.create_connection(("127.0.0.1", served.port), timeout=120) as connection:
             connection.sendall(data)

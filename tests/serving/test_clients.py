@@ -47,7 +47,7 @@ def close(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("argument", ["model", "base_url"])
-def test_hugging_faces_inference_client(hub: Any, url: str, vectors: Any, argument: str) -> None:
+def test_hugging_faces_inference_client(hub, url, vectors, argument):
     client = hub.InferenceClient(**{argument: f"{url}/embed"}, token="none")
     close(client.feature_extraction(TEXTS[0]), vectors[:1])
     close(client.feature_extraction(TEXTS), vectors)
@@ -58,7 +58,7 @@ def test_hugging_faces_inference_client(hub: Any, url: str, vectors: Any, argume
     close(similarity.sentence_similarity(TEXTS[0], other_sentences=TEXTS[1:]), vectors[1:] @ vectors[0])
 
 
-def test_hugging_faces_text_classification(hub: Any, address: str) -> None:
+def test_hugging_faces_text_classification(hub, address):
     client = hub.InferenceClient(f"{address}/predict", token="none")
     labels = client.text_classification("a b")
     assert sorted(element.label for element in labels) == ["bad", "good", "so-so"]
@@ -69,7 +69,7 @@ def test_hugging_faces_text_classification(hub: Any, address: str) -> None:
     assert sum(element.score for element in sigmoids) != pytest.approx(1)
 
 
-def test_openais_client(url: str, vectors: Any) -> None:
+def test_openais_client(url, vectors):
     openai = pytest.importorskip("openai")
     with openai.OpenAI(base_url=f"{url}/v1", api_key="none") as client:
         for model in ("bert", "text-embeddings-inference"):
@@ -128,15 +128,13 @@ LANGCHAIN, LLAMA_INDEX = (
         (llama_index_openai, LLAMA_INDEX),
     ],
 )
-def test_clients_of_libraries(
-    hub: Any, url: str, vectors: Any, client: Any, methods: tuple[str, str]
-) -> None:
+def test_clients_of_libraries(hub, url, vectors, client, methods):
     of_many, of_one = (getattr(client(hub, url), method) for method in methods)
     close(of_many(TEXTS), vectors)
     close(of_one(TEXTS[0]), vectors[0])
 
 
-def test_coheres_embed(url: str, vectors: Any) -> None:
+def test_coheres_embed(url, vectors):
     cohere = pytest.importorskip("cohere")
     with cohere.ClientV2("key", base_url=url) as client:
         embed = partial(client.embed, model="bert", input_type="search_query", embedding_types=["float"])
@@ -166,7 +164,7 @@ def test_coheres_embed(url: str, vectors: Any) -> None:
         ),
     ],
 )
-def test_curl_as_in_the_tour(url: str, route: str, body: str) -> None:
+def test_curl_as_in_the_tour(url, route, body):
     options = ["-sS", "-f", "-X", "POST", "-d", body, "-H", "Content-Type: application/json"]
     command = ["curl", f"{url}{route}", *options]
     try:

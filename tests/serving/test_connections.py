@@ -58,7 +58,7 @@ def receive_all(connection: socket.socket) -> bytes:
         ("localhost.evil.com", 421),
     ],
 )
-def test_a_host_is_accepted_only_if_it_is_this_one(local: str, host: str | None, status: int) -> None:
+def test_a_host_is_accepted_only_if_it_is_this_one(local, host, status):
     version = "1.0" if host is None else "1.1"
     line = "" if host is None else f"Host: {host}\r\n"
     with connected(local) as connection:
@@ -83,14 +83,12 @@ def impatient(models: Mapping[str, ServedModel]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("files", "connections"), [(200, 100), (1, 1), (100_000, 4096)])
-def test_connections_leave_half_of_the_file_descriptors(
-    files: int, connections: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connections_leave_half_of_the_file_descriptors(files, connections, monkeypatch):
     monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
     assert max_connections() == connections
 
 
-def test_default_times_are_the_documented_ones() -> None:
+def test_default_times_are_the_documented_ones():
     limits = Limits()
     assert (limits.body_seconds, LimitedProtocol.response_seconds, limits.drain_seconds) == (10, 60, 10)
     assert limits.keep_alive == 75
@@ -110,14 +108,14 @@ def send_until_ended(connection: socket.socket, data: bytes) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "POST"])
 @pytest.mark.parametrize("body", ["Transfer-Encoding: chunked", f"Content-Length: {10**15}"])
-def test_a_body_without_end_is_ended(impatient: str, method: str, body: str) -> None:
+def test_a_body_without_end_is_ended(impatient, method, body):
     with connected(impatient) as connection:
         connection.sendall(f"{method} /info HTTP/1.1\r\nHost: localhost\r\n{body}\r\n\r\n".encode())
         send_until_ended(connection, b"1\r\na\r\n")
     assert httpx.get(f"{impatient}/health").status_code == 200
 
 
-def test_a_second_head_has_limited_time_too(impatient: str) -> None:
+def test_a_second_head_has_limited_time_too(impatient):
     with connected(impatient) as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\nX: ")
         send_until_ended(connection, b"a")
@@ -139,7 +137,7 @@ def unread(http: type[LimitedProtocol]) -> int:
     return len(http.unread)
 
 
-def test_a_response_that_is_not_read_in_time_is_dropped() -> None:
+def test_a_response_that_is_not_read_in_time_is_dropped():
     http = limited_protocol(Limits())
     http.response_seconds = 0.2
     with listening(answer_much, http) as address, connected(address) as connection:
@@ -149,7 +147,7 @@ def test_a_response_that_is_not_read_in_time_is_dropped() -> None:
         assert len(receive_all(connection)) < NUM_BYTES
 
 
-def test_the_oldest_responses_are_dropped_where_all_are_too_large() -> None:
+def test_the_oldest_responses_are_dropped_where_all_are_too_large():
     http = limited_protocol(Limits())
     http.response_bytes = NUM_BYTES // 2
     with listening(answer_much, http) as address, connected(address) as first, connected(address) as second:

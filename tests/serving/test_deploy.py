@@ -55,9 +55,7 @@ def program(name: str) -> str:
     ],
     ids=["systemd", "Compose", "Kubernetes"],
 )
-def test_variables_are_those_of_flags(
-    variables: Mapping[str, str], seconds_to_stop: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_are_those_of_flags(variables, seconds_to_stop, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     values = Command(load_verb("serve"), "cloze serve").parse([])
@@ -67,7 +65,7 @@ def test_variables_are_those_of_flags(
     assert limits.shutdown_delay + limits.drain_seconds + 2 < seconds_to_stop
 
 
-def test_systemd_finds_nothing(tmp_path: Path) -> None:
+def test_systemd_finds_nothing(tmp_path):
     unit = tmp_path / "cloze.service"
     unit.write_text(SERVICE.replace("/opt/cloze/bin/cloze", "/bin/true"))
     verify = [program("systemd-analyze"), "verify", "--man=no", unit]
@@ -75,12 +73,12 @@ def test_systemd_finds_nothing(tmp_path: Path) -> None:
     assert (done.returncode, [line for line in done.stderr.splitlines() if "cloze" in line]) == (0, [])
 
 
-def test_compose_follows_its_schema() -> None:
+def test_compose_follows_its_schema():
     check = [program("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", FILES / "compose.yaml"]
     subprocess.run(check, check=True)
 
 
-def test_kubernetes_follows_its_schema() -> None:
+def test_kubernetes_follows_its_schema():
     kubernetes_validate = pytest.importorskip("kubernetes_validate")
     for resource in yaml.safe_load_all(KUBERNETES):
         kubernetes_validate.validate(resource, kubernetes_validate.latest_version(), strict=True)
@@ -121,7 +119,7 @@ def proxied(directories: Mapping[str, Path], tmp_path: Path) -> Iterator[tuple[S
 
 
 @pytest.mark.slow
-def test_nginx_passes_requests_on(proxied: tuple[ServerProcess, int]) -> None:
+def test_nginx_passes_requests_on(proxied):
     served, port = proxied
 
     async def ask() -> None:

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from clients import listening
 from cloze.cli import main
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
-from cloze.serving.served_model import ServedModel
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "Dockerfile").read_text("utf-8")
@@ -43,7 +41,7 @@ def stage(name: str) -> dict[str, str]:
     return found
 
 
-def test_hadolint_finds_nothing() -> None:
+def test_hadolint_finds_nothing():
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     hadolint = shutil.which("hadolint", path=beside)
     if hadolint is None:
@@ -52,7 +50,7 @@ def test_hadolint_finds_nothing() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_only_what_is_copied_is_sent_to_the_builder() -> None:
+def test_only_what_is_copied_is_sent_to_the_builder():
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = {name for arguments in arguments_of("COPY") for name in arguments.split()[:-1]}
     assert copied == allowed
@@ -60,7 +58,7 @@ def test_only_what_is_copied_is_sent_to_the_builder() -> None:
     assert {"README.md", "LICENSE", "LICENSE.weights", ".ci/page_metadata.py"} <= copied
 
 
-def test_the_requirements_are_those_of_the_project_without_torch(tmp_path: Path) -> None:
+def test_the_requirements_are_those_of_the_project_without_torch(tmp_path):
     (build,) = (command for command in arguments_of("RUN") if "pip wheel" in command)
     command = build.split("&& ")[1].replace("/wheel/", f"{tmp_path}/")
     assert command.startswith("python -c ")
@@ -76,9 +74,7 @@ def test_the_requirements_are_those_of_the_project_without_torch(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["server", "graphs"])
-def test_the_server_is_not_root_and_needs_a_key(
-    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_server_is_not_root_and_needs_a_key(name, capsys, monkeypatch):
     assert int(stage(name)["USER"]) > 0
     for variable in " ".join(arguments_of("ENV")).split():
         monkeypatch.setenv(*variable.split("="))
@@ -88,7 +84,7 @@ def test_the_server_is_not_root_and_needs_a_key(
     assert capsys.readouterr().err.startswith("error: /run/secrets/key: No such file")
 
 
-def test_the_health_check_asks_the_server(models: Mapping[str, ServedModel]) -> None:
+def test_the_health_check_asks_the_server(models):
     program, *arguments = json.loads(stage("server")["HEALTHCHECK"].split("CMD", 1)[1])
     assert program == "python"
     with listening(
@@ -103,7 +99,7 @@ def test_the_health_check_asks_the_server(models: Mapping[str, ServedModel]) -> 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("target", ["server", "graphs"])
-def test_the_image_builds_and_says_what_it_is(target: str) -> None:
+def test_the_image_builds_and_says_what_it_is(target):
     if shutil.which("docker") is None or subprocess.run(["docker", "info"], capture_output=True).returncode:
         pytest.skip("needs a docker daemon")
     tag = f"cloze-test-{target}"

@@ -250,7 +250,7 @@ def opened(visited: Visit) -> Iterator[Visit]:
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_every_view_is_legible(browser: Any, address: str, screen: str) -> None:
+def test_every_view_is_legible(browser, address, screen):
     # no request gave the table of errors; Pairs has three parts, an open head its answers and its attention
     shared = {"errors": 0, "lesson": 0, "rank": 0, "pairs": 3, "map?open=head&layer=2&head=1": 3}
     with visit(browser, address, **SCREENS[screen]) as visited:
@@ -286,7 +286,7 @@ def test_every_view_is_legible(browser: Any, address: str, screen: str) -> None:
                 page.set_viewport_size(SCREENS[screen]["viewport"])
 
 
-def test_a_large_model_and_odd_words_fit_the_page(browser: Any, tmp_path: Path) -> None:
+def test_a_large_model_and_odd_words_fit_the_page(browser, tmp_path):
     config = replace(CONFIG, num_hidden_layers=12, num_attention_heads=12)
     write_checkpoint(tmp_path, BertForPreTraining(BertModel(config)), PIECES, max_seq_length=128)
     family, flag, thumb = (
@@ -330,7 +330,7 @@ def test_a_large_model_and_odd_words_fit_the_page(browser: Any, tmp_path: Path) 
         assert tokens.all_text_contents()[:5] == signs
 
 
-def test_words_are_hidden_by_a_click_and_kept_in_the_address(opened: Visit) -> None:
+def test_words_are_hidden_by_a_click_and_kept_in_the_address(opened):
     page = opened.open("fill")
     masks, headings = page.locator(".masks"), page.locator(".masks h3")
     page.get_by_label("Your own sentence").fill("The man went to London.")
@@ -371,7 +371,7 @@ def test_words_are_hidden_by_a_click_and_kept_in_the_address(opened: Visit) -> N
     expect(headings).to_have_text("Blank 1 · you hid “man”")
 
 
-def test_numbers_inside_are_those_of_the_server(opened: Visit) -> None:
+def test_numbers_inside_are_those_of_the_server(opened):
     page = open_head(opened, "She was born", "It is warm")
     expect(page.locator(".piece")).to_have_count(9)
     heads = page.locator("table.heads")
@@ -434,9 +434,7 @@ def open_head(visited: Visit, text: str, pair: str = "", **settings: str) -> Any
     return page
 
 
-def test_the_cells_of_the_map_are_those_of_single_steps_and_of_python(
-    opened: Visit, paths: dict[str, Path]
-) -> None:
+def test_the_cells_of_the_map_are_those_of_single_steps_and_of_python(opened, paths):
     text = "She [MASK] born in London"
     page = opened.open("map")
     page.get_by_label("Text; [MASK] hides a word").fill(text)
@@ -477,7 +475,7 @@ def test_the_cells_of_the_map_are_those_of_single_steps_and_of_python(
             assert turned[f"{row}.{token}"].endswith(f"after layer {row}: turned by {turn:.2f}")
 
 
-def test_the_map_is_one_stop_of_the_keyboard_for_each_table(opened: Visit) -> None:
+def test_the_map_is_one_stop_of_the_keyboard_for_each_table(opened):
     page = opened.open("map")
     count = page.locator(".tokens tfoot th").count()
     for table, top, columns, left in (("tokens", 2, count, 0), ("effects", 1, 3, -1)):
@@ -504,7 +502,7 @@ def test_the_map_is_one_stop_of_the_keyboard_for_each_table(opened: Visit) -> No
     expect(page.get_by_role("heading", name="The answers without layer 2 head 3")).to_be_visible()
 
 
-def test_answers_without_heads_are_those_of_python(opened: Visit, paths: dict[str, Path]) -> None:
+def test_answers_without_heads_are_those_of_python(opened, paths):
     page = opened.open("map")
     page.get_by_label("Text; [MASK] hides a word").fill("She was born")
     page.get_by_label("Masked for the heads").select_option("was")
@@ -562,7 +560,7 @@ def test_answers_without_heads_are_those_of_python(opened: Visit, paths: dict[st
     expect(card).to_have_count(0)
 
 
-def test_the_input_embeddings_are_those_of_python(opened: Visit, paths: dict[str, Path]) -> None:
+def test_the_input_embeddings_are_those_of_python(opened, paths):
     text, pair = "She was born in London", "It is warm"
     page = opened.open("map?open=token&token=3&box=input.token")
     page.get_by_label("Text; [MASK] hides a word").fill(text)
@@ -576,7 +574,7 @@ def test_the_input_embeddings_are_those_of_python(opened: Visit, paths: dict[str
         expect(rows.nth(number).locator("small")).to_have_text(shown)
 
 
-def test_a_hundred_tokens_are_legible_in_a_window(opened: Visit) -> None:
+def test_a_hundred_tokens_are_legible_in_a_window(opened):
     page = open_head(opened, "the man went to the bank " * 16)
     expect(page.locator(".piece")).to_have_count(98)
     expect(page.locator(".matrix text")).to_have_count(56)
@@ -593,7 +591,7 @@ def test_a_hundred_tokens_are_legible_in_a_window(opened: Visit) -> None:
     expect(page.locator(".matrix text")).to_have_count(12)
 
 
-def test_a_token_is_followed_from_the_tables_to_the_prediction(opened: Visit) -> None:
+def test_a_token_is_followed_from_the_tables_to_the_prediction(opened):
     page = opened.open("map")
     cell = '.tokens [data-cell="{}"]'.format
     page.get_by_label("Text; [MASK] hides a word").fill("She was born in London")
@@ -650,7 +648,7 @@ def test_a_token_is_followed_from_the_tables_to_the_prediction(opened: Visit) ->
     expect(page.locator(".lines text").filter(has_text="😀")).to_have_count(2)
 
 
-def test_pictures_are_saved_as_svg_and_png(opened: Visit) -> None:
+def test_pictures_are_saved_as_svg_and_png(opened):
     page = opened.open("map?open=head&layer=2&head=1")
     with page.expect_download() as download:
         page.get_by_role("button", name="lines as SVG").click()
@@ -679,7 +677,7 @@ window.fetch = async (path, options) => {
 """
 
 
-def test_back_returns_to_the_text_before_an_example(opened: Visit) -> None:
+def test_back_returns_to_the_text_before_an_example(opened):
     page = opened.open("why")
     page.evaluate(HALF_AN_ANSWER)
     text, running = page.get_by_label("Text", exact=True), page.locator(".running")
@@ -703,7 +701,7 @@ def test_back_returns_to_the_text_before_an_example(opened: Visit) -> None:
     assert page.locator("main img, main script").count() == 0
 
 
-def test_an_answer_is_copied_as_a_request_that_runs(browser: Any, address: str) -> None:
+def test_an_answer_is_copied_as_a_request_that_runs(browser, address):
     with visit(browser, address, permissions=["clipboard-read", "clipboard-write"]) as visited:
         page = visited.open("fill")
         buttons = page.get_by_role("group", name="Copy as")
@@ -722,7 +720,7 @@ def test_an_answer_is_copied_as_a_request_that_runs(browser: Any, address: str) 
     assert json.loads(curl.stdout) == answer
 
 
-def test_numbers_of_the_bundled_model_are_those_of_python(browser: Any, mini: str) -> None:
+def test_numbers_of_the_bundled_model_are_those_of_python(browser, mini):
     fill_mask = cloze.FillMask.load("cloze-mini")
     follows = cloze.NextSentence.load("cloze-mini")
     with visit(browser, mini) as visited:
@@ -750,7 +748,7 @@ def test_numbers_of_the_bundled_model_are_those_of_python(browser: Any, mini: st
         np.testing.assert_allclose(shown, attention.layers[3].weights[1, 5], atol=0.00051)  # two orders
 
 
-def test_pairs_answer_to_what_is_typed(opened: Visit) -> None:
+def test_pairs_answer_to_what_is_typed(opened):
     page = opened.open("pairs")
     (other,) = [pair for pair in EXAMPLES["next_sentence"] if not pair["follows"]]
     page.get_by_role("button", name=other["name"]).click()
@@ -790,7 +788,7 @@ def test_pairs_answer_to_what_is_typed(opened: Visit) -> None:
     expect(note).to_have_count(0)
 
 
-def test_the_answer_is_marked_in_the_text(opened: Visit) -> None:
+def test_the_answer_is_marked_in_the_text(opened):
     page = opened.open("answers")
     page.get_by_label("Text", exact=True).fill("The man went to the bank. She was born in London.")
     page.get_by_label("Question").fill("Who went to the bank?")
@@ -803,7 +801,7 @@ def test_the_answer_is_marked_in_the_text(opened: Visit) -> None:
     expect(page.locator(".null")).to_contain_text("threshold 0.50")
 
 
-def test_the_page_is_usable_by_keyboard(browser: Any, address: str) -> None:
+def test_the_page_is_usable_by_keyboard(browser, address):
     with visit(browser, address) as visited:  # whose theme is stored
         page = visited.open("fill")
         page.keyboard.press("Tab")
@@ -832,7 +830,7 @@ def test_the_page_is_usable_by_keyboard(browser: Any, address: str) -> None:
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
-def test_the_page_follows_the_models_of_the_server(opened: Visit) -> None:
+def test_the_page_follows_the_models_of_the_server(opened):
     page, address = opened.page, opened.address
     served = {model["name"]: model for model in page.request.get(f"{address}/info").json()["models"]}
     info: dict[str, Any] = {}
@@ -869,7 +867,7 @@ def test_the_page_follows_the_models_of_the_server(opened: Visit) -> None:
         expect(page.get_by_role("button", name="a blank")).to_have_count(1)
 
 
-def test_a_sentence_goes_along_to_every_view(opened: Visit) -> None:
+def test_a_sentence_goes_along_to_every_view(opened):
     text = "The man went to the [mask]."
     page = opened.open("fill")
     page.get_by_label("Your own sentence").fill(text)
@@ -890,7 +888,7 @@ def test_a_sentence_goes_along_to_every_view(opened: Visit) -> None:
     expect(page.locator(".masks")).to_have_text("Nothing is hidden. Click a word above.")
 
 
-def test_every_view_refuses_the_same_length(opened: Visit) -> None:
+def test_every_view_refuses_the_same_length(opened):
     page = opened.open("predict")
     text = "word " * 2001
     page.get_by_label("Text", exact=True).fill(text)
@@ -900,7 +898,7 @@ def test_every_view_refuses_the_same_length(opened: Visit) -> None:
         expect(page.get_by_role("alert").first).to_have_text(refusal)
 
 
-def test_a_long_text_is_read_in_windows(opened: Visit) -> None:
+def test_a_long_text_is_read_in_windows(opened):
     text = "bank london river money " * 100  # 400 tokens
     page = open_head(opened, f"{text}[MASK] warm")
     bar, tokens = page.locator(".window"), page.locator(".tokens tfoot th")
@@ -919,7 +917,7 @@ def test_a_long_text_is_read_in_windows(opened: Visit) -> None:
 
 
 @pytest.mark.parametrize("path", ["page/main.js", "info", "predict"])
-def test_bars_stand_where_something_is_still_loading(opened: Visit, path: str) -> None:
+def test_bars_stand_where_something_is_still_loading(opened, path):
     page = opened.page
     waiting: list[Any] = []
     page.route(f"**/{path}", lambda route: waiting.append(route))
@@ -934,7 +932,7 @@ def test_bars_stand_where_something_is_still_loading(opened: Visit, path: str) -
     expect(page.locator(".skeleton")).to_have_count(0)
 
 
-def test_probabilities_are_those_of_python_also_after_a_break(opened: Visit, paths: dict[str, Path]) -> None:
+def test_probabilities_are_those_of_python_also_after_a_break(opened, paths):
     page = opened.open("predict")
     model = cloze.TextClassifier.load(paths["classifier"])
     for name in ("Praise", "Blame"):
@@ -959,7 +957,7 @@ def test_probabilities_are_those_of_python_also_after_a_break(opened: Visit, pat
     expect(page.locator("table.bars tr")).to_have_text(["a>99.9%", "b<0.1%", "c0.0%"])
 
 
-def test_views_without_a_model_show_recorded_examples(opened: Visit) -> None:
+def test_views_without_a_model_show_recorded_examples(opened):
     page, missing = opened.page, opened.page.locator(".missing").first
     page.route("**/info", lambda route: route.fulfill(json={"models": []}))
     for view in SHOWS.keys() - {"errors", "lesson", "rank"}:  # a file needs no model
@@ -982,7 +980,7 @@ def test_views_without_a_model_show_recorded_examples(opened: Visit) -> None:
     expect(page.locator(".error")).to_have_count(0)
 
 
-def test_a_recorded_example_stays_whatever_the_sentence(opened: Visit) -> None:
+def test_a_recorded_example_stays_whatever_the_sentence(opened):
     page = opened.page
     info = page.request.get(f"{opened.address}/info").json()
     info["models"] = [model for model in info["models"] if model["name"] == "classifier"]
@@ -1003,7 +1001,7 @@ def test_a_recorded_example_stays_whatever_the_sentence(opened: Visit) -> None:
     expect(page.get_by_label("Text", exact=True)).to_have_value("A sentence of my own.")
 
 
-def test_the_page_asks_for_the_key_of_the_server(browser: Any, paths: dict[str, Path]) -> None:
+def test_the_page_asks_for_the_key_of_the_server(browser, paths):
     models = {"pretrained": paths["pretrained"]}
     with visit_server(browser, models, api_keys=lambda: {"sesame"}) as visited:
         page = visited.page
@@ -1018,7 +1016,7 @@ def test_the_page_asks_for_the_key_of_the_server(browser: Any, paths: dict[str, 
         assert refused  # the browser logs them itself
 
 
-def test_what_the_model_did_not_read_is_gray(opened: Visit, paths: dict[str, Path]) -> None:
+def test_what_the_model_did_not_read_is_gray(opened, paths):
     page = opened.open("predict")
     running, unread = page.locator(".running"), page.locator(".unread")
     expect(running).to_have_count(0)
@@ -1040,7 +1038,7 @@ def test_what_the_model_did_not_read_is_gray(opened: Visit, paths: dict[str, Pat
     expect(unread).to_have_count(0)
 
 
-def test_blank_texts_are_not_sent(opened: Visit) -> None:
+def test_blank_texts_are_not_sent(opened):
     labels = {**dict.fromkeys(("entities", "why", "predict"), "Text"), "answers": "Question"}
     labels |= {"map": "Text; [MASK] hides a word", "pairs": "Sentence B"}
     for view, label in labels.items():
@@ -1050,7 +1048,7 @@ def test_blank_texts_are_not_sent(opened: Visit) -> None:
         page.go_back()
 
 
-def test_the_color_of_a_type_does_not_depend_on_the_text(opened: Visit) -> None:
+def test_the_color_of_a_type_does_not_depend_on_the_text(opened):
     page = opened.open("entities")
 
     def answer(types: list[str]) -> list[str]:
@@ -1072,9 +1070,7 @@ def test_the_color_of_a_type_does_not_depend_on_the_text(opened: Visit) -> None:
     assert answer(["LOC"]) == [location]
 
 
-def test_another_model_does_not_show_the_answer_of_the_one_before(
-    browser: Any, paths: dict[str, Path]
-) -> None:
+def test_another_model_does_not_show_the_answer_of_the_one_before(browser, paths):
     with visit_server(browser, dict.fromkeys(("one", "two"), paths["classifier"])) as visited:
         page = visited.open("why")
         waiting: list[Any] = []
@@ -1097,7 +1093,7 @@ def shown_rows(page: Any, count: int) -> list[list[str]]:
     return [row.locator("> td").all_text_contents() for row in rows.all()]
 
 
-def test_the_matrix_and_the_answers_are_those_of_the_evaluation(opened: Visit, evaluation: Evaluated) -> None:
+def test_the_matrix_and_the_answers_are_those_of_the_evaluation(opened, evaluation):
     result = evaluation[1]
     page = opened.open("errors")
     right = f"{round(20 * result['accuracy'])} right ({percent(result['accuracy'])})"
@@ -1125,7 +1121,7 @@ def test_the_matrix_and_the_answers_are_those_of_the_evaluation(opened: Visit, e
     assert sum(sum(counts.values()) for counts in confusion.values()) == 20
 
 
-def test_answers_are_sorted_by_every_column(opened: Visit) -> None:
+def test_answers_are_sorted_by_every_column(opened):
     page = opened.open("errors")
     page.get_by_role("button", name="All: 20").click()
     for column, name in ((0, "row"), (2, "gold"), (3, "answer"), (4, "confidence")):
@@ -1137,9 +1133,7 @@ def test_answers_are_sorted_by_every_column(opened: Visit) -> None:
             assert values == sorted(values, reverse=order == "descending"), (name, order)
 
 
-def test_the_reason_of_an_answer_changes_with_its_text_and_class(
-    opened: Visit, paths: dict[str, Path], evaluation: Evaluated
-) -> None:
+def test_the_reason_of_an_answer_changes_with_its_text_and_class(opened, paths, evaluation):
     predictor = Predictor.load(paths["classifier"], device="cpu")
     first = evaluation[1].wrong_answers[0]
     page = opened.open("errors")
@@ -1171,7 +1165,7 @@ def test_the_reason_of_an_answer_changes_with_its_text_and_class(
     check(first["text"], other)
 
 
-def test_suspected_labels_are_shown_with_the_reason(opened: Visit, tmp_path: Path) -> None:
+def test_suspected_labels_are_shown_with_the_reason(opened, tmp_path):
     reasons = ["", "labeled praise (1.0%), probably blame (98.0%)", ""]
     rows = [
         {"row": i, "text": f"text {i}", "gold": "praise", "label": "blame", "reason": r}
@@ -1189,12 +1183,7 @@ def test_suspected_labels_are_shown_with_the_reason(opened: Visit, tmp_path: Pat
     shown_rows(page, 3)
 
 
-def test_two_checkpoints_of_a_task_are_compared(
-    browser: Any,
-    paths: dict[str, Path],
-    evaluation: Evaluated,
-    tmp_path: Path,
-) -> None:
+def test_two_checkpoints_of_a_task_are_compared(browser, paths, evaluation, tmp_path):
     file, result = evaluation
     margins = [
         math.log(prediction.probabilities["blame"] / prediction.probabilities["praise"])
@@ -1237,7 +1226,7 @@ def test_two_checkpoints_of_a_task_are_compared(
         expect_equal(lambda: len(set(legends(page))), 1)  # one scale of colors for both
 
 
-def test_headlines_agree_with_their_numbers(browser: Any, paths: dict[str, Path], tmp_path: Path) -> None:
+def test_headlines_agree_with_their_numbers(browser, paths, tmp_path):
     tasks = {
         "topics": task_of("multi-label", labels=("x", "y"), thresholds={"x": 0.999, "y": 0.999}),
         "stars": task_of("regression", minimum=1, maximum=5),
@@ -1273,7 +1262,7 @@ def test_headlines_agree_with_their_numbers(browser: Any, paths: dict[str, Path]
         expect(page.get_by_text("not trained for vectors")).to_have_count(0)
 
 
-def test_every_label_of_a_set_is_explained(browser: Any, tmp_path: Path) -> None:
+def test_every_label_of_a_set_is_explained(browser, tmp_path):
     names = ("dull", "funny", "warm")
     data = [(text, [label]) for text, label in zip((text for text, _ in LABELED), names * 7, strict=False)]
     first = make_classifier(tmp_path / "first", task_of("multi-label", labels=names))
@@ -1311,9 +1300,7 @@ def test_every_label_of_a_set_is_explained(browser: Any, tmp_path: Path) -> None
             np.testing.assert_allclose(numbers, [word.attribution for word in found.words], atol=1e-4)
 
 
-def test_errors_are_counted_by_label_length_and_unknown_words(
-    browser: Any, paths: dict[str, Path], tmp_path: Path
-) -> None:
+def test_errors_are_counted_by_label_length_and_unknown_words(browser, paths, tmp_path):
     texts = ["it is warm", "the film is dull", "a \u2603 day", "\u2603 and \u263a", "she was funny", "a mess"]
     texts += ["the man went to the bank of the river and it was warm", "the story is wonderful and not dull"]
     data = [(text, ("blame", "praise")[i % 2]) for i, text in enumerate(texts)]
@@ -1353,7 +1340,7 @@ def test_errors_are_counted_by_label_length_and_unknown_words(
         expect(page.locator(".slices thead th")).to_have_text(["slice", "rows"])
 
 
-def test_words_that_flip_an_answer_are_those_of_python(opened: Visit, paths: dict[str, Path]) -> None:
+def test_words_that_flip_an_answer_are_those_of_python(opened, paths):
     fill, classify = cloze.FillMask.load(paths["pretrained"]), cloze.TextClassifier.load(paths["classifier"])
     text = "The film is warm [MASK] funny"
     page = opened.open("why")
@@ -1386,9 +1373,7 @@ def test_words_that_flip_an_answer_are_those_of_python(opened: Visit, paths: dic
     expect(page.get_by_label("Text", exact=True)).to_have_value(text.replace(first[0], first[1]))
 
 
-def test_hits_in_documents_are_those_of_python(
-    browser: Any, tmp_path: Path, models: Mapping[str, Any]
-) -> None:
+def test_hits_in_documents_are_those_of_python(browser, tmp_path, models):
     (tmp_path / "notes.txt").write_text("The river rose.\n\nIt was night.\n")
     served = index_documents({"bert": models["bert"]}, tmp_path, SILENT)
     hits = PassageIndex.open(models["bert"].embedder, tmp_path).search("How long is the river?")
@@ -1402,7 +1387,7 @@ def test_hits_in_documents_are_those_of_python(
         assert serious_violations(visited.page, without=HIDDEN) == []
 
 
-def test_passages_and_choices_are_ranked_as_in_python(browser: Any, tmp_path: Path) -> None:
+def test_passages_and_choices_are_ranked_as_in_python(browser, tmp_path):
     tasks = {
         "ranker": task_of("ranking"),
         "stars": task_of("regression", minimum=1, maximum=5, pair_column="pair"),
@@ -1432,7 +1417,7 @@ def test_passages_and_choices_are_ranked_as_in_python(browser: Any, tmp_path: Pa
         assert page.evaluate(BEYOND) <= 0
 
 
-def test_files_are_opened_and_dropped(browser: Any, paths: dict[str, Path], tmp_path: Path) -> None:
+def test_files_are_opened_and_dropped(browser, paths, tmp_path):
     transfer = """([name, text]) => {
       const all = new DataTransfer();
       all.items.add(new File([text], name));
@@ -1512,7 +1497,7 @@ def report_of_a_run(directory: Path) -> Path:
     return write_report(directory)
 
 
-def test_files_in_html_are_legible(browser: Any, paths: dict[str, Path], tmp_path: Path) -> None:
+def test_files_in_html_are_legible(browser, paths, tmp_path):
     report = report_of_a_run(tmp_path).as_uri()
     attention = tmp_path / "attention.html"
     cloze.attention("the man", pair="it was warm", model=paths["pretrained"], output=attention)
@@ -1537,7 +1522,7 @@ TEXT_SIZES = """() => [...document.querySelectorAll("svg text")]
   })"""
 
 
-def test_the_numbers_of_a_weight_are_those_of_its_text(opened: Visit) -> None:
+def test_the_numbers_of_a_weight_are_those_of_its_text(opened):
     page = opened.page
     page.route("**/explore/row", lambda route: route.fulfill(json=large_scores(route.fetch().json())))
     open_head(opened, "the man")
@@ -1573,7 +1558,7 @@ def both_signs(value: float, plus: str = "") -> str:
     return f"−{value:.3f} {plus}{value:.3f}"
 
 
-def test_legends_give_the_numbers_of_the_darkest_and_the_palest_cell(opened: Visit) -> None:
+def test_legends_give_the_numbers_of_the_darkest_and_the_palest_cell(opened):
     ask, page = opened.ask, opened.open("pairs")
     sentences = page.get_by_label("Sentences, one a line").nth(1).input_value().splitlines()
     vectors = np.array(ask("embed", model="pretrained", inputs=sentences))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clients import Client, client_of
+from clients import client_of
 
 from cloze.errors import InputError
 from cloze.serving.lessons import BUNDLED, MEASURES, read_lesson, read_lessons
@@ -16,7 +16,7 @@ EXAMPLE = REPOSITORY / "docs" / "guides" / "lesson.json"
 LESSON: dict[str, Any] = json.loads(EXAMPLE.read_text("utf-8"))
 
 
-def test_the_bundled_lessons_use_every_measure_of_the_page() -> None:
+def test_the_bundled_lessons_use_every_measure_of_the_page():
     source = (REPOSITORY / "page" / "src" / "measures.ts").read_text("utf-8")
     table = source[source.index("export const MEASURES") :]
     assert set(MEASURES) == set(re.findall(r"^  (\w+): \{$", table, re.MULTILINE))
@@ -28,7 +28,7 @@ def test_the_bundled_lessons_use_every_measure_of_the_page() -> None:
     assert [term for term in course["glossary"] if term.lower() not in words] == []
 
 
-def test_a_lesson_of_a_teacher_follows_those_of_the_page(client: Client) -> None:
+def test_a_lesson_of_a_teacher_follows_those_of_the_page(client):
     assert [len(client.get("/explore/lessons").json()["lessons"])] == [8]
     with client_of({}, lessons=read_lessons([EXAMPLE])) as served:
         *bundled, own = served.get("/explore/lessons").json()["lessons"]
@@ -87,7 +87,7 @@ FIRST, SECOND = ("steps", 0), ("steps", 1)
         (put(*SECOND, "question", value="{guess}?"), ", step 2, question: {guess} is not one of head, layer"),
     ],
 )
-def test_a_wrong_file_is_refused_with_its_step_and_field(tmp_path: Path, lesson: Any, message: str) -> None:
+def test_a_wrong_file_is_refused_with_its_step_and_field(tmp_path, lesson, message):
     path = tmp_path / "own.json"
     path.write_text(lesson if isinstance(lesson, str) else json.dumps(lesson), "utf-8")
     with pytest.raises(InputError) as refused:
@@ -95,7 +95,7 @@ def test_a_wrong_file_is_refused_with_its_step_and_field(tmp_path: Path, lesson:
     assert str(refused.value).startswith(f"{path}{message}")
 
 
-def test_the_rank_of_a_guess_is_that_among_all_tokens(client: Client) -> None:
+def test_the_rank_of_a_guess_is_that_among_all_tokens(client):
     text = "a [MASK] c"
     found = client.ask("/explore/guess", texts=[text], words=["b", "B", "ab", "\u2603"])
     [[candidates]] = client.ask("/fill", inputs=[text], top_k=1000)

@@ -243,7 +243,7 @@ def check_guess(page: Any, step: dict[str, Any], guess: str, expected: Expected)
         check_shown(page.locator(".reveal > p").nth(1).text_content(), line)
 
 
-def test_each_guess_gets_the_rank_that_python_gives_it(visited: Visit, served: tuple[str, Expected]) -> None:
+def test_each_guess_gets_the_rank_that_python_gives_it(visited, served):
     expected = served[1]
     steps = [(n, i, step) for n, each in enumerate(LESSONS, 1) for i, step in enumerate(each["steps"], 1)]
     page, address = visited.page, visited.address
@@ -270,7 +270,7 @@ def test_each_guess_gets_the_rank_that_python_gives_it(visited: Visit, served: t
     expect(page.locator(".onward")).to_have_count(0)
 
 
-def test_a_sheet_has_the_questions_and_by_choice_the_answers(visited: Visit) -> None:
+def test_a_sheet_has_the_questions_and_by_choice_the_answers(visited):
     page, address = visited.page, visited.address
     page.add_init_script("window.printed = 0; window.print = () => { window.printed += 1; };")
     for number, lesson in enumerate(LESSONS, 1):
@@ -297,7 +297,7 @@ def test_a_sheet_has_the_questions_and_by_choice_the_answers(visited: Visit) -> 
         page.evaluate("window.printed = 0")
 
 
-def test_terms_are_explained_to_pointer_and_keyboard(visited: Visit) -> None:
+def test_terms_are_explained_to_pointer_and_keyboard(visited):
     page, address = visited.page, visited.address
     page.set_viewport_size(SCREENS["phone"]["viewport"])
     page.goto(f"{address}/#lesson=3")
@@ -313,7 +313,7 @@ def test_terms_are_explained_to_pointer_and_keyboard(visited: Visit) -> None:
     expect(tip).to_contain_text("sum 1")
 
 
-def test_the_address_keeps_lesson_step_guess_and_what_is_tried(visited: Visit) -> None:
+def test_the_address_keeps_lesson_step_guess_and_what_is_tried(visited):
     page, address = visited.page, visited.address
     page.goto(address)
     page.get_by_role("link", name="Learn how").click()
@@ -340,7 +340,7 @@ def test_the_address_keeps_lesson_step_guess_and_what_is_tried(visited: Visit) -
     expect(page.locator(".reveal")).to_contain_text("is not one token of this model’s vocabulary")
 
 
-def test_a_lesson_says_which_model_it_needs(visited: Visit) -> None:
+def test_a_lesson_says_which_model_it_needs(visited):
     page, address = visited.page, visited.address
     info = page.request.get(f"{address}/info").json()
     models = info["models"]

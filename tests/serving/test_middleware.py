@@ -4,20 +4,17 @@ import asyncio
 import gzip
 import json
 import socket
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from clients import Client, client_of, listening
+from clients import client_of, listening
 from fastapi import FastAPI
 from held_queue import answers, held, held_elsewhere, wait_for
 
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
-from cloze.serving.served_model import ServedModel
 
 JSON = {"Content-Type": "application/json"}
 KEY = "0123456789abcdef-secret"
@@ -59,7 +56,7 @@ RIGHT = {"Authorization": f"Bearer {KEY}"}
     ],
     ids=range(28),
 )
-def test_bad_bodies(client: Client, body: bytes, status: int, told: str) -> None:
+def test_bad_bodies(client, body, status, told):
     response = client.post("/embed", content=body, headers=JSON)
     found = response.json()
     assert (response.status_code, set(found)) == (status, {"error", "error_type"}), found
@@ -68,7 +65,7 @@ def test_bad_bodies(client: Client, body: bytes, status: int, told: str) -> None
     assert len(found["error"]) <= 500
 
 
-def test_other_content_types_and_compressed_bodies_are_refused(client: Client) -> None:
+def test_other_content_types_and_compressed_bodies_are_refused(client):
     body = b'{"inputs": "a"}'
     for headers in ({}, {"Content-Type": "text/plain"}, {"Content-Type": "multipart/form-data"}):
         assert client.post("/embed", content=body, headers=headers).status_code == 415
@@ -81,14 +78,14 @@ def test_other_content_types_and_compressed_bodies_are_refused(client: Client) -
 @pytest.mark.parametrize(
     "path", ["/nothing", "/../../etc/passwd", "/page/../app.py", "/page/%2e%2e%2fapp.py"]
 )
-def test_unknown_routes_are_not_found(client: Client, path: str) -> None:
+def test_unknown_routes_are_not_found(client, path):
     response = client.get(path)
     assert (response.status_code, response.json()["error_type"]) == (404, "NotFound")
     assert client.get("/embed").status_code == 405
 
 
 @pytest.mark.protected
-def test_no_path_or_address_in_a_request_is_opened(client: Client, tmp_path: Path) -> None:
+def test_no_path_or_address_in_a_request_is_opened(client, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("abc")
     for name in (str(secret), f"file://{secret}", "http://127.0.0.1:9/x", "../bert"):
@@ -97,12 +94,12 @@ def test_no_path_or_address_in_a_request_is_opened(client: Client, tmp_path: Pat
 
 
 @pytest.mark.parametrize("length", [{}, {"Content-Length": "5"}], ids=["not declared", "declared too small"])
-def test_the_size_of_a_body_is_counted_on_arrival(client: Client, length: dict[str, str]) -> None:
+def test_the_size_of_a_body_is_counted_on_arrival(client, length):
     parts = (b" " * 100_000 for _ in range(30))
     assert client.post("/embed", content=parts, headers={**JSON, **length}).status_code == 413
 
 
-def test_a_body_that_is_declared_too_large_is_not_read(models: Mapping[str, ServedModel]) -> None:
+def test_a_body_that_is_declared_too_large_is_not_read(models):
     async def receive() -> dict[str, Any]:
         raise AssertionError("the body was read")
 
@@ -110,7 +107,7 @@ def test_a_body_that_is_declared_too_large_is_not_read(models: Mapping[str, Serv
     assert sent[0]["status"] == 413
 
 
-def test_a_request_that_does_not_arrive_times_out(models: Mapping[str, ServedModel]) -> None:
+def test_a_request_that_does_not_arrive_times_out(models):
     async def receive() -> dict[str, Any]:
         await asyncio.sleep(60)
         return {}
@@ -144,7 +141,7 @@ async def _ask(app: FastAPI, receive: Any, headers: dict[str, str]) -> list[Any]
 
 
 @pytest.mark.protected
-def test_a_body_with_two_ends_is_refused(models: Mapping[str, ServedModel]) -> None:
+def test_a_body_with_two_ends_is_refused(models):
     headers = {"Transfer-Encoding": "chunked", "Content-Length": "15", "Content-Type": "application/json"}
     with client_of(models) as client:
         refused = client.post("/embed", content=b'{"inputs": "a"}', headers=headers)
@@ -153,7 +150,7 @@ def test_a_body_with_two_ends_is_refused(models: Mapping[str, ServedModel]) -> N
 
 
 @pytest.mark.protected
-def test_a_key_is_required(models: Mapping[str, ServedModel]) -> None:
+def test_a_key_is_required(models):
     with client_of(models, api_keys=lambda: {KEY}) as client:
         for wrong in (
             {},
@@ -176,7 +173,7 @@ def async_client(app: FastAPI) -> httpx.AsyncClient:
 
 
 @pytest.mark.slow
-def test_overload_and_deadline_over_http(models: Mapping[str, ServedModel]) -> None:
+def test_overload_and_deadline_over_http(models):
     app = create_app(models, Limits(waiting_requests=3, deadline_seconds=0.5))
 
     async def ask() -> tuple[list[httpx.Response], httpx.Response, httpx.Response]:
@@ -199,9 +196,7 @@ def test_overload_and_deadline_over_http(models: Mapping[str, ServedModel]) -> N
 
 
 @pytest.mark.parametrize("says_all", [True, False], ids=["queued", "incomplete body"])
-def test_nothing_is_computed_for_a_disconnected_client(
-    models: Mapping[str, ServedModel], says_all: bool
-) -> None:
+def test_nothing_is_computed_for_a_disconnected_client(models, says_all):
     app = create_app(models, Limits())
     queue = app.state.queue
     body = b'{"inputs": "a"}'
@@ -222,7 +217,7 @@ def test_nothing_is_computed_for_a_disconnected_client(
 
 
 @pytest.mark.slow
-def test_requests_unanswered_at_shutdown_get_503(models: Mapping[str, ServedModel]) -> None:
+def test_requests_unanswered_at_shutdown_get_503(models):
     app = create_app(models, Limits())
     queue = app.state.queue
     with held_elsewhere(queue), ThreadPoolExecutor(1) as pool:
@@ -234,7 +229,7 @@ def test_requests_unanswered_at_shutdown_get_503(models: Mapping[str, ServedMode
     assert (response.status_code, response.json()["error_type"]) == (503, "Unhealthy")
 
 
-def test_a_short_request_overtakes_a_long_one(models: Mapping[str, ServedModel]) -> None:
+def test_a_short_request_overtakes_a_long_one(models):
     app = create_app(models, Limits(batch_tokens=256))
     text = "a b c d. " * 200
     long: dict[str, Any] = {
@@ -265,7 +260,7 @@ def test_a_short_request_overtakes_a_long_one(models: Mapping[str, ServedModel])
             assert in_turns == _approximately(client.ask(route, **request))
 
 
-def test_a_short_request_overtakes_long_ones_that_are_only_read(models: Mapping[str, ServedModel]) -> None:
+def test_a_short_request_overtakes_long_ones_that_are_only_read(models):
     app = create_app(models, Limits(batch_tokens=256))
     requests = {
         "/tokenize": {"inputs": ["a b c d. " * 2000] * 32},
@@ -295,7 +290,7 @@ def _approximately(value: Any) -> Any:
     return pytest.approx(value, abs=1e-5) if isinstance(value, float) else value
 
 
-def test_an_invalid_request_does_not_affect_others(models: Mapping[str, ServedModel]) -> None:
+def test_an_invalid_request_does_not_affect_others(models):
     app = create_app(models, Limits())
     texts = ["a [MASK]", "no mask", "b [MASK] c", "[MASK] " * 60]
 
@@ -310,7 +305,7 @@ def test_an_invalid_request_does_not_affect_others(models: Mapping[str, ServedMo
     assert "the model takes 40" in found[3].json()["error"]
 
 
-def test_a_server_that_is_being_stopped_says_so(models: Mapping[str, ServedModel]) -> None:
+def test_a_server_that_is_being_stopped_says_so(models):
     client = client_of(models)
     client.app.state.queue.close()
     assert client.get("/health").status_code == 503
@@ -329,15 +324,7 @@ def test_a_server_that_is_being_stopped_says_so(models: Mapping[str, ServedModel
         ("GET", "nothing", {"headers": RIGHT}, 404, None, "Not Found"),
     ],
 )
-def test_errors_have_the_form_of_openai(
-    models: Mapping[str, ServedModel],
-    method: str,
-    path: str,
-    sent: Mapping[str, Any],
-    status: int,
-    openai_type: str | None,
-    told: str,
-) -> None:
+def test_errors_have_the_form_of_openai(models, method, path, sent, status, openai_type, told):
     with client_of({"model": models["bert"]}, api_keys=lambda: {KEY}) as client:
         response = client.request(method, f"/v1/{path}", **sent)
     assert response.status_code == status
@@ -348,7 +335,7 @@ def test_errors_have_the_form_of_openai(
     assert (error["code"] == "model_not_found") == ("no model 'b'" in error["message"])
 
 
-def test_many_texts_are_limited_by_their_number_and_their_tokens(models: Mapping[str, ServedModel]) -> None:
+def test_many_texts_are_limited_by_their_number_and_their_tokens(models):
     with client_of(models, Limits(max_batch_texts=40)) as client:
         assert len(client.ask("/embed", inputs=["a"] * 40)) == 40
         refused = client.post("/embed", json={"inputs": ["a"] * 41})

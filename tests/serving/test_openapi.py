@@ -63,7 +63,7 @@ def _attack(app: FastAPI, *, requests_of_a_route: int) -> int:
     return sent
 
 
-def test_the_schema_describes_every_route_and_field(app: FastAPI) -> None:
+def test_the_schema_describes_every_route_and_field(app):
     schema = app.openapi()
     tags = {tag["name"] for tag in schema["tags"]}
     for path, methods in schema["paths"].items():
@@ -89,7 +89,7 @@ def _examples(client: Client) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_only_one_thread_tokenizes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_thread_tokenizes(client, monkeypatch):
     """Neither the event loop nor the thread that computes."""
     seen: set[tuple[str, str]] = set()
 
@@ -114,7 +114,7 @@ def test_only_one_thread_tokenizes(client: Client, monkeypatch: pytest.MonkeyPat
     assert seen == {(name, "cloze-texts") for name in ("encode", "decode", "ids")}
 
 
-def test_the_schema_names_the_key_where_one_is_required(models: Mapping[str, ServedModel]) -> None:
+def test_the_schema_names_the_key_where_one_is_required(models):
     schema = create_app(models, Limits(), api_keys=lambda: {"0123456789abcdef-secret"}).openapi()
     assert schema["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
     for path, methods in schema["paths"].items():
@@ -129,5 +129,5 @@ def test_the_schema_names_the_key_where_one_is_required(models: Mapping[str, Ser
         pytest.param(320, 5000, marks=[pytest.mark.exhaustive, pytest.mark.timeout(1200)]),
     ],
 )
-def test_openapi_is_true(app: FastAPI, requests_of_a_route: int, requests: int) -> None:
+def test_openapi_is_true(app, requests_of_a_route, requests):
     assert _attack(app, requests_of_a_route=requests_of_a_route) >= requests

@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -40,7 +39,7 @@ def bert(models: Mapping[str, ServedModel]) -> dict[str, ServedModel]:
     ("sent", "is_kept"),
     [("a-b_c:1", True), ("x" * 128, True), ("x" * 129, False), ("a b", False), ("", False), (None, False)],
 )
-def test_a_request_has_an_id(bert: Any, sent: str | None, is_kept: bool) -> None:
+def test_a_request_has_an_id(bert, sent, is_kept):
     client = client_of(bert)
     for answer in (
         client.post("/embed", json={"inputs": "a"}, headers={} if sent is None else {"X-Request-ID": sent}),
@@ -50,7 +49,7 @@ def test_a_request_has_an_id(bert: Any, sent: str | None, is_kept: bool) -> None
         assert found == sent if is_kept else re.fullmatch("[0-9a-f]{32}", found)
 
 
-def test_headers_have_the_tokens_and_times_of_text_embeddings_inference(bert: Any) -> None:
+def test_headers_have_the_tokens_and_times_of_text_embeddings_inference(bert):
     client = client_of(bert)
     answer = client.post("/embed", json={"inputs": ["a b c", "d"]})
     assert answer.headers["x-compute-tokens"] == "8"
@@ -60,9 +59,7 @@ def test_headers_have_the_tokens_and_times_of_text_embeddings_inference(bert: An
     assert not TIMES & {*client.get("/info").headers}
 
 
-def test_a_computation_that_fails_is_logged_with_the_id(
-    bert: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_computation_that_fails_is_logged_with_the_id(bert, monkeypatch, caplog):
     def fail(*_: object) -> None:
         raise RuntimeError("broken")
 
@@ -72,7 +69,7 @@ def test_a_computation_that_fails_is_logged_with_the_id(
     assert "the computation of request of-mine failed" in caplog.text
 
 
-def test_a_line_is_logged_for_each_request(bert: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_line_is_logged_for_each_request(bert, caplog):
     client = client_of(bert)
     client.get("/info")
     assert not caplog.records
@@ -86,7 +83,7 @@ def test_a_line_is_logged_for_each_request(bert: Any, caplog: pytest.LogCaptureF
     assert (nowhere["route"], nowhere["status"], nowhere["model"], nowhere["tokens"]) == ("other", 404, "", 0)
 
 
-def test_metrics_count_by_model_and_route(models: Mapping[str, ServedModel]) -> None:
+def test_metrics_count_by_model_and_route(models):
     client = client_of({name: models[name] for name in ("bert", "tagger")})
     client.ask("/embed", inputs="a b c")
     client.ask("/tag", inputs="a b c d")
@@ -115,7 +112,7 @@ def test_metrics_count_by_model_and_route(models: Mapping[str, ServedModel]) -> 
     assert "unknown" not in text
 
 
-def test_each_of_several_keys_is_right_and_the_file_is_read_again(bert: Any, tmp_path: Path) -> None:
+def test_each_of_several_keys_is_right_and_the_file_is_read_again(bert, tmp_path):
     file = tmp_path / "keys"
     file.write_text("".join(f"{key}\n" for key in KEYS))
     client = client_of(bert, api_keys=KeyFile(file))
@@ -136,13 +133,13 @@ def test_each_of_several_keys_is_right_and_the_file_is_read_again(bert: Any, tmp
 
 
 @pytest.mark.parametrize(("text", "line"), [("", 1), (f"{KEYS[0]}\nshort\n", 2), ("a key with spaces", 1)])
-def test_a_line_that_is_not_a_key_is_refused(tmp_path: Path, text: str, line: int) -> None:
+def test_a_line_that_is_not_a_key_is_refused(tmp_path, text, line):
     (tmp_path / "keys").write_text(text)
     with pytest.raises(InputError, match=f"line {line} has not 16 to 8,192 printable ASCII"):
         KeyFile(tmp_path / "keys")
 
 
-def test_pages_of_a_named_origin_may_send_requests(bert: Any) -> None:
+def test_pages_of_a_named_origin_may_send_requests(bert):
     ours, other = {"Origin": "https://ours.example"}, {"Origin": "https://other.example"}
     preflight = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
     for origins in ((), ("https://ours.example",)):
@@ -158,7 +155,7 @@ def parse(*words: str) -> dict[str, Any]:
     return Command(load_verb("serve"), "cloze serve").parse(words)
 
 
-def test_a_variable_stands_for_each_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_stands_for_each_flag(monkeypatch):
     flags = {
         name: f"CLOZE_{parameter.names[0][2:].replace('-', '_').upper()}"
         for name, parameter in Command(load_verb("serve"), "cloze serve").parameters.items()
@@ -174,16 +171,14 @@ def test_a_variable_stands_for_each_flag(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("variable", ["CLOZE_PORT=x", "CLOZE_DEADLINE_SECONDS=0", "CLOZE_LOG=xml"])
-def test_a_wrong_variable_is_refused(
-    variable: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_variable_is_refused(variable, monkeypatch, capsys):
     name, _, value = variable.partition("=")
     monkeypatch.setenv(name, value)
     assert main(["serve", "-m", "nowhere"]) == 2
     assert f"--{name[6:].lower().replace('_', '-')}" in capsys.readouterr().err
 
 
-def test_examples_are_computed_before_the_port_opens(models: Mapping[str, ServedModel]) -> None:
+def test_examples_are_computed_before_the_port_opens(models):
     app = create_app(models, Limits())
     asyncio.run(warm_up(models, app.state.queue))
     assert app.state.queue.batches > len(models)
@@ -191,9 +186,7 @@ def test_examples_are_computed_before_the_port_opens(models: Mapping[str, Served
 
 
 @pytest.mark.slow
-def test_a_server_of_variables_logs_json_and_leaves_slowly(
-    directories: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_server_of_variables_logs_json_and_leaves_slowly(directories, monkeypatch, tmp_path):
     (document := tmp_path / "a.txt").write_text("a b")
     variables = {"MODEL": f"m={directories['bert']}", "LOG": "json", "ALLOWED_HOST": "a.example b.example"}
     variables |= {"SEARCH": str(document), "SHUTDOWN_DELAY": "1.5", "BODY_BYTES": "100"}

@@ -33,7 +33,7 @@ def source_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def test_the_built_files_are_those_of_the_sources() -> None:
+def test_the_built_files_are_those_of_the_sources():
     digest = source_digest()
     for path in BUILT:
         if path.suffix in (".js", ".css") and path.name != "theme.js":
@@ -44,7 +44,7 @@ def test_the_built_files_are_those_of_the_sources() -> None:
 
 
 @pytest.mark.exhaustive  # asks the npm registry
-def test_a_build_from_the_lock_file_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_a_build_from_the_lock_file_gives_the_same_bytes(tmp_path):
     if shutil.which("npm") is None:
         pytest.skip("needs node and npm")
     copy = tmp_path / "page"
@@ -60,12 +60,12 @@ def test_a_build_from_the_lock_file_gives_the_same_bytes(tmp_path: Path) -> None
         assert (tmp_path / "built" / part / path.name).read_bytes() == path.read_bytes(), path.name
 
 
-def test_the_page_is_small() -> None:
+def test_the_page_is_small():
     sizes = {path.name: len(gzip.compress(path.read_bytes())) for path in BUILT}
     assert sum(sizes.values()) <= MAX_BYTES, sizes
 
 
-def test_the_first_view_is_small() -> None:
+def test_the_first_view_is_small():
     """Views that are opened later are loaded then: only the scripts that main.js imports are of the first."""
     names = ["index.html", "style.css", "theme.js", "icon.svg", "main.js"]
     for name in names:
@@ -75,14 +75,14 @@ def test_the_first_view_is_small() -> None:
     assert sum(sizes.values()) <= MAX_FIRST_BYTES, sizes
 
 
-def test_the_lock_file_names_no_registry() -> None:
+def test_the_lock_file_names_no_registry():
     lock = json.loads((SOURCES / "package-lock.json").read_text("utf-8"))
     assert all("resolved" not in package for package in lock["packages"].values())
     # the integrity of each package, whatever registry it comes from
     assert all("integrity" in package for name, package in lock["packages"].items() if name)
 
 
-def test_the_page_names_no_other_host_and_the_sources_write_no_markup() -> None:
+def test_the_page_names_no_other_host_and_the_sources_write_no_markup():
     for path in BUILT:
         text = path.read_text("utf-8")
         if path.suffix != ".txt":
@@ -93,14 +93,14 @@ def test_the_page_names_no_other_host_and_the_sources_write_no_markup() -> None:
             assert way not in text, path.name
 
 
-def test_the_licenses_of_all_libraries_are_there() -> None:
+def test_the_licenses_of_all_libraries_are_there():
     packages = json.loads((SOURCES / "package-lock.json").read_text("utf-8"))["packages"]
     licenses = (PAGE / "licenses.txt").read_text("utf-8")
     for name in ("preact", "d3-array"):
         assert f"{name} {packages[f'node_modules/{name}']['version']}\n" in licenses
 
 
-def test_of_d3_the_page_uses_its_scales_alone() -> None:
+def test_of_d3_the_page_uses_its_scales_alone():
     package = json.loads((SOURCES / "package.json").read_text("utf-8"))
     assert set(package["dependencies"]) == {"d3-array", "esbuild", "preact"}
     sources = "".join(path.read_text("utf-8") for path in (SOURCES / "src").rglob("*.ts*"))

@@ -59,7 +59,7 @@ def numbers_of(value: Any) -> Any:
     return np.empty(0) if value is None else np.array([value])
 
 
-def test_recorded_answers_are_those_of_the_bundled_model(served: ServedModel) -> None:
+def test_recorded_answers_are_those_of_the_bundled_model(served):
     with client_of({"cloze-mini": served}) as client:
         for view, exchanges in RECORDED.items():
             for exchange in exchanges:
@@ -68,20 +68,20 @@ def test_recorded_answers_are_those_of_the_bundled_model(served: ServedModel) ->
                 np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3, err_msg=view)
 
 
-def test_the_examples_were_chosen_with_the_bundled_model() -> None:
+def test_the_examples_were_chosen_with_the_bundled_model():
     manifest = Path(cloze.__file__).parent / "pretrained" / EXAMPLES["model"]["name"] / "manifest.json"
     weights = json.loads(manifest.read_text("utf-8"))["files"]["model.safetensors"]
     assert EXAMPLES["model"]["sha256"] == weights["sha256"], "run page/choose_examples.py, then make page"
 
 
-def test_the_sentences_are_of_held_out_articles() -> None:
+def test_the_sentences_are_of_held_out_articles():
     record = (REPOSITORY / "records" / "2026-11-21-sentences" / "sentences.tsv").read_text("utf-8")
     for example in [*EXAMPLES["fill"], *EXAMPLES["layers"]]:
         assert f"{example['text']}\t{example['answer']}\n" in record
     assert "CC BY-SA 3.0" in EXAMPLES["source"]
 
 
-def test_the_bundled_model_is_right_about_each(served: ServedModel) -> None:
+def test_the_bundled_model_is_right_about_each(served):
     fill_mask, follows = served.fill_mask, served.next_sentence
     for example in EXAMPLES["fill"]:
         [[first]] = fill_mask(example["text"], top_k=1)
@@ -96,7 +96,7 @@ def test_the_bundled_model_is_right_about_each(served: ServedModel) -> None:
         assert follows(example["text"], example["pair"]).is_next == example["follows"]
 
 
-def test_the_meanings_of_bank_separate(served: ServedModel) -> None:
+def test_the_meanings_of_bank_separate(served):
     source = (REPOSITORY / "page" / "src" / "views" / "pairs.tsx").read_text("utf-8")
     sentences = [sentence for sense in BANK.values() for sentence in sense]
     assert all(f'"{sentence}"' in source for sentence in sentences)

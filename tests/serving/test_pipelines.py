@@ -1,11 +1,8 @@
 """`parameters` of Hugging Face's pipelines, as its own InferenceClient sends them."""
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-from clients import Client
 
 CONTEXT = "a b c d, e f g h i j. " * 4
 
@@ -18,7 +15,7 @@ def inference_client(monkeypatch: pytest.MonkeyPatch) -> Any:
     return hub.InferenceClient
 
 
-def test_fill_mask_is_that_of_the_pipeline(client: Client, directories: Mapping[str, Path]) -> None:
+def test_fill_mask_is_that_of_the_pipeline(client, directories):
     transformers = pytest.importorskip("transformers")
     pipeline = transformers.pipeline("fill-mask", str(directories["bert"]), device="cpu")
     for text in ("a [MASK] c", "[MASK] b [MASK]"):
@@ -31,7 +28,7 @@ def test_fill_mask_is_that_of_the_pipeline(client: Client, directories: Mapping[
             assert client.ask("/fill", inputs=[text], parameters=parameters) == [expected]
 
 
-def test_inference_clients_fill_mask(inference_client: Any, address: str, client: Client) -> None:
+def test_inference_clients_fill_mask(inference_client, address, client):
     theirs = inference_client(f"{address}/fill", token="none")
     expected = client.ask("/fill", inputs="a [MASK]", top_k=5)[0][0]
     found = theirs.fill_mask("a [MASK]")
@@ -40,7 +37,7 @@ def test_inference_clients_fill_mask(inference_client: Any, address: str, client
     assert best.sequence == f"a {best.token_str}"
 
 
-def test_inference_clients_token_classification(inference_client: Any, address: str, client: Client) -> None:
+def test_inference_clients_token_classification(inference_client, address, client):
     (expected,) = client.ask("/tag", inputs=CONTEXT)
     theirs = inference_client(f"{address}/tag", token="none")
     found = theirs.token_classification(CONTEXT, aggregation_strategy="simple")
@@ -52,7 +49,7 @@ def test_inference_clients_token_classification(inference_client: Any, address: 
     assert theirs.token_classification(CONTEXT, ignore_labels=["Y"]) == []
 
 
-def test_inference_clients_question_answering(inference_client: Any, address: str, client: Client) -> None:
+def test_inference_clients_question_answering(inference_client, address, client):
     question = {"question": "a?", "context": CONTEXT}
     (expected,) = client.ask("/answer", inputs=question)
     theirs = inference_client(f"{address}/answer", token="none")

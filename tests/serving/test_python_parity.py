@@ -3,14 +3,12 @@
 import base64
 import json
 import shutil
-from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from clients import Client, client_of
+from clients import client_of
 from kinds_of_models import write_model
 
 import cloze
@@ -32,7 +30,7 @@ def close(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_heads_of_pre_training_answer_as_in_python(client: Client, directories: Mapping[str, Path]) -> None:
+def test_heads_of_pre_training_answer_as_in_python(client, directories):
     bert, masked = directories["bert"], ["a [MASK] c", "[MASK][MASK]."]
     for texts, candidates in zip(
         client.ask("/fill", inputs=masked), cloze.FillMask.load(bert)(masked), strict=True
@@ -50,7 +48,7 @@ def test_heads_of_pre_training_answer_as_in_python(client: Client, directories: 
     close(client.ask("/similarity", inputs=inputs), [vectors[0] @ vectors[1]])
 
 
-def test_fine_tuned_heads_answer_as_in_python(client: Client, directories: Mapping[str, Path]) -> None:
+def test_fine_tuned_heads_answer_as_in_python(client, directories):
     labels = client.ask("/predict", inputs="a b")
     classified = cloze.TextClassifier.load(directories["classifier"])("a b")
     assert {each["label"]: each["score"] for each in labels} == pytest.approx(classified.probabilities)
@@ -77,9 +75,7 @@ def test_fine_tuned_heads_answer_as_in_python(client: Client, directories: Mappi
 @pytest.mark.parametrize(
     ("model", "texts"), [("classifier", [["ab c"], ["e"]]), ("matcher", [["ab", "c"], ["d", "ef"]])]
 )
-def test_explanations_add_up(
-    client: Client, models: Mapping[str, ServedModel], model: str, texts: list[list[str]]
-) -> None:
+def test_explanations_add_up(client, models, model, texts):
     found = client.ask("/explain", inputs=texts, model=model)
     predictions, _ = models[model].predictor.predict([LabeledText(*text) for text in texts])
     assert [each["explained"] for each in found] == [each.label for each in predictions]
@@ -88,14 +84,14 @@ def test_explanations_add_up(
         assert total == pytest.approx(each["output"] - each["baseline_output"], abs=1e-4)
 
 
-def test_a_server_limits_the_classes_of_a_prediction(models: Mapping[str, ServedModel]) -> None:
+def test_a_server_limits_the_classes_of_a_prediction(models):
     with client_of({"classifier": models["classifier"]}, Limits(top_k=1)) as client:
         answers = [client.ask("/predict", inputs="a b", top_k=top_k) for top_k in (None, 1, 2)]
         assert [[each["label"] for each in answer] for answer in answers] == [["good"]] * 3
         assert client.get("/info").json()["limits"]["top_k"] == 1
 
 
-def test_tokens_of_a_space_alone_have_a_place(tmp_path: Path) -> None:
+def test_tokens_of_a_space_alone_have_a_place(tmp_path):
     tokenizer = FAMILIES["roberta"].tokenizer(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     config = tiny_config(tokenizer.get_vocab())
@@ -110,9 +106,7 @@ def test_tokens_of_a_space_alone_have_a_place(tmp_path: Path) -> None:
     ("name", "kind"),
     [("bert", "embedding"), ("classifier", "classifier"), ("ranker", "reranker"), ("squad", "embedding")],
 )
-def test_info_names_the_kind_of_a_single_model(
-    models: Mapping[str, ServedModel], directories: Mapping[str, Path], name: str, kind: str
-) -> None:
+def test_info_names_the_kind_of_a_single_model(models, directories, name, kind):
     with client_of({name: models[name]}) as client:
         info = client.get("/info").json()
         assert info["served_model_name"] == info["model_id"] == name
@@ -126,7 +120,7 @@ def test_info_names_the_kind_of_a_single_model(
         assert info["model_type"][kind] == {key: labels[key] for key in ("id2label", "label2id")}
 
 
-def test_info_lists_the_abilities_of_each_model(client: Client) -> None:
+def test_info_lists_the_abilities_of_each_model(client):
     info = client.get("/info").json()
     abilities = {each["name"]: set(each["abilities"]) for each in info["models"]}
     assert {name: has - {"encode", "embed", "tokenize"} for name, has in abilities.items()} == {
@@ -146,7 +140,7 @@ def test_info_lists_the_abilities_of_each_model(client: Client) -> None:
     assert info["limits"]["body_seconds"] == 10
 
 
-def test_an_unusable_head_leaves_the_encoder(tmp_path: Path) -> None:
+def test_an_unusable_head_leaves_the_encoder(tmp_path):
     def tagger(bert: BertModel) -> BertForTokenClassification:
         return BertForTokenClassification(bert, num_labels=2)
 
@@ -163,9 +157,7 @@ def test_an_unusable_head_leaves_the_encoder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["a b\nc " * 400, " " * 900 + "a b " * 40, "ab" * 900, "c" + " " * 900 + "a"]
 )
-def test_of_a_long_text_only_a_beginning_is_tokenized(
-    models: Mapping[str, ServedModel], monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
+def test_of_a_long_text_only_a_beginning_is_tokenized(models, monkeypatch, text):
     served, read = models["bert"], list[str]()
     tokenize, limit = type(served.embedder).token_ids, served.embedder.max_seq_length - 2
 
@@ -183,7 +175,7 @@ def test_of_a_long_text_only_a_beginning_is_tokenized(
 
 
 @pytest.mark.protected
-def test_left_truncation_of_pairs_is_that_of_tokenizers(directories: Mapping[str, Path]) -> None:
+def test_left_truncation_of_pairs_is_that_of_tokenizers(directories):
     path, long = directories["encoder"], " ".join("abcdefghij" * 6)
     tokenizer = load_tokenizer(path)
     transformers = pytest.importorskip("transformers")
@@ -195,9 +187,7 @@ def test_left_truncation_of_pairs_is_that_of_tokenizers(directories: Mapping[str
         assert ours.token_type_ids == expected["token_type_ids"]
 
 
-def test_embed_of_cohere_has_types_truncation_and_prompts(
-    directories: Mapping[str, Path], tmp_path: Path
-) -> None:
+def test_embed_of_cohere_has_types_truncation_and_prompts(directories, tmp_path):
     shutil.copytree(directories["encoder"], tmp_path / "encoder")
     prompts = {"prompts": {"query": "a b "}, "default_prompt_name": None}
     (tmp_path / "encoder" / "config_sentence_transformers.json").write_text(json.dumps(prompts))

@@ -71,7 +71,7 @@ def cross_encoder(path: Path) -> Any:
 
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.slow
-def test_scores_are_those_of_sentence_transformers(tmp_path: Path, name: str) -> None:
+def test_scores_are_those_of_sentence_transformers(tmp_path, name):
     entries, has_sigmoid = CONFIGS[name]
     path = write_classifier(tmp_path / "model", **entries)
     cloze.import_model(path, output=tmp_path / "imported")
@@ -98,7 +98,7 @@ def test_scores_are_those_of_sentence_transformers(tmp_path: Path, name: str) ->
 
 @pytest.mark.parametrize("activation", ["Sigmoid", "Identity"])
 @pytest.mark.slow
-def test_cross_encoders_of_version_6_keep_activation_and_length(tmp_path: Path, activation: str) -> None:
+def test_cross_encoders_of_version_6_keep_activation_and_length(tmp_path, activation):
     sentence_transformers = pytest.importorskip("sentence_transformers")
     written = sentence_transformers.CrossEncoder(
         str(write_classifier(tmp_path / "model")),
@@ -122,7 +122,7 @@ def test_cross_encoders_of_version_6_keep_activation_and_length(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(("num_labels", "problem_type"), [(1, None), (1, "regression"), (3, None)])
-def test_scores_are_those_of_the_pipeline(tmp_path: Path, num_labels: int, problem_type: str | None) -> None:
+def test_scores_are_those_of_the_pipeline(tmp_path, num_labels, problem_type):
     transformers = pytest.importorskip("transformers")
     entries = {} if problem_type is None else {"problem_type": problem_type}
     path = write_classifier(tmp_path / "model", num_labels, **entries)
@@ -139,7 +139,7 @@ def test_scores_are_those_of_the_pipeline(tmp_path: Path, num_labels: int, probl
                 np.testing.assert_allclose(scores, [entry["score"] for entry in expected_row], atol=1e-5)
 
 
-def test_predict_prints_the_same_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_predict_prints_the_same_scores(tmp_path, capsys):
     path = write_classifier(tmp_path / "model")
     table = tmp_path / "pairs.jsonl"
     table.write_text("".join(json.dumps({"text": QUERY, "pair": text}) + "\n" for text in TEXTS))
@@ -150,7 +150,7 @@ def test_predict_prints_the_same_scores(tmp_path: Path, capsys: pytest.CaptureFi
     np.testing.assert_allclose(printed, scores, atol=1e-6)
 
 
-def test_a_ranker_of_cloze_gives_logits_on_request(tmp_path: Path) -> None:
+def test_a_ranker_of_cloze_gives_logits_on_request(tmp_path):
     path = write_finetuned(tmp_path / "ranker", task_of("ranking"), PIECES, max_position_embeddings=40)
     with client_of({"model": path}) as client:
         scores = {entry["index"]: entry["score"] for entry in client.ask("/rerank", query=QUERY, texts=TEXTS)}
@@ -161,7 +161,7 @@ def test_a_ranker_of_cloze_gives_logits_on_request(tmp_path: Path) -> None:
         assert 1 / (1 + np.exp(-entry["score"])) == pytest.approx(scores[entry["index"]], abs=1e-6)
 
 
-def test_sentence_transformers_scores_regressions_of_cloze_alike(tmp_path: Path) -> None:
+def test_sentence_transformers_scores_regressions_of_cloze_alike(tmp_path):
     task = task_of("regression", minimum=0.0, maximum=1.0, pair_column="pair")
     predictor = Predictor.load(
         write_finetuned(tmp_path / "regression", task, PIECES, max_seq_length=30), device="cpu"
@@ -181,9 +181,7 @@ def test_sentence_transformers_scores_regressions_of_cloze_alike(tmp_path: Path)
         (3, SIGMOID, "see the task multi-label"),
     ],
 )
-def test_other_activations_are_refused_by_name(
-    tmp_path: Path, num_labels: int, activation: dict[str, str], message: str
-) -> None:
+def test_other_activations_are_refused_by_name(tmp_path, num_labels, activation, message):
     path = write_classifier(tmp_path / "model", num_labels, sentence_transformers=activation)
     with pytest.raises(InputError, match=message):
         Predictor.load(path, device="cpu")
@@ -196,9 +194,7 @@ def test_other_activations_are_refused_by_name(
         ({}, [{"type": "sentence_transformers.LogitScore", "path": "1"}], "'LogitScore'"),
     ],
 )
-def test_prompts_and_modules_of_cross_encoders_are_refused_by_name(
-    tmp_path: Path, settings: dict[str, object], modules: list[object] | None, message: str
-) -> None:
+def test_prompts_and_modules_of_cross_encoders_are_refused_by_name(tmp_path, settings, modules, message):
     path = write_classifier(tmp_path / "model")
     table = {"model_type": "CrossEncoder", **settings}
     (path / "config_sentence_transformers.json").write_text(json.dumps(table))
@@ -214,7 +210,7 @@ def ranker(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_coheres_client(ranker: Path) -> None:
+def test_coheres_client(ranker):
     cohere = pytest.importorskip("cohere")
     from cohere.core import ApiError
 
@@ -230,7 +226,7 @@ def test_coheres_client(ranker: Path) -> None:
         assert found[0].relevance_score == expected[0]["relevance_score"]
 
 
-def test_a_regression_of_single_texts_ranks_nothing(tmp_path: Path) -> None:
+def test_a_regression_of_single_texts_ranks_nothing(tmp_path):
     task = task_of("regression", minimum=1.0, maximum=5.0)
     model = write_finetuned(tmp_path / "stars", task, PIECES, max_seq_length=30)
     with client_of({"stars": model}) as client:

@@ -1,6 +1,5 @@
 """/search: passages of the server's documents, as in Python."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned
 TOKENS = (*SPECIAL, *"abcdef")
 
 
-def test_search_answers_as_python_does(tmp_path: Path) -> None:
+def test_search_answers_as_python_does(tmp_path):
     encoder = BertModel(tiny_config(TOKENS), generator=torch.Generator().manual_seed(2))
     paths = {
         "vectors": write_checkpoint(tmp_path / "vectors", encoder, TOKENS),

@@ -7,9 +7,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -19,7 +18,6 @@ from server_process import ServerProcess
 from cloze.cli import main
 from cloze.model_paths import find_model_directory
 from cloze.serving.server import bind, listen
-from hub_server import Hub
 
 
 @pytest.fixture
@@ -46,7 +44,7 @@ def compute_threads(served: ServerProcess) -> int:
 
 
 @pytest.mark.slow
-def test_a_model_of_the_hub_is_open_to_other_machines(start: Callable[..., ServerProcess], hub: Hub) -> None:
+def test_a_model_of_the_hub_is_open_to_other_machines(start, hub):
     hub.add_model("ardent/mini", find_model_directory("cloze-mini"))
     served = start("-m", "hf://ardent/mini", "--host", "0.0.0.0", "--open", "--threads", "3", "--quiet")
     assert "serving mini at" in served.told
@@ -59,16 +57,14 @@ def test_a_model_of_the_hub_is_open_to_other_machines(start: Callable[..., Serve
 
 @pytest.mark.skipif(sys.platform != "linux" or os.cpu_count() == 1, reason="reads /proc; needs two cores")
 @pytest.mark.slow
-def test_only_the_computing_thread_starts_others(
-    start: Callable[..., ServerProcess], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_computing_thread_starts_others(start, monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # those of numpy, which rest
     one, two = (start("--threads", "1", omp_threads=number) for number in (1, 2))
     assert one.state()[1] == two.state()[1]
 
 
 @pytest.mark.slow
-def test_cloze_mini_is_served_by_default(start: Callable[..., ServerProcess]) -> None:
+def test_cloze_mini_is_served_by_default(start):
     served = start()
     if sys.platform == "linux":
         assert compute_threads(served) == 0, "OMP_NUM_THREADS=1 is set"
@@ -79,9 +75,7 @@ def test_cloze_mini_is_served_by_default(start: Callable[..., ServerProcess]) ->
 
 
 @pytest.mark.slow
-def test_ctrl_c_stops_a_server_with_a_key(
-    start: Callable[..., ServerProcess], directories: Mapping[str, Path], tmp_path: Path
-) -> None:
+def test_ctrl_c_stops_a_server_with_a_key(start, directories, tmp_path):
     key = "0123456789abcdef0123"
     (tmp_path / "key").write_text(f"{key}\n")
     key_file = str(tmp_path / "key")
@@ -102,9 +96,7 @@ def test_ctrl_c_stops_a_server_with_a_key(
 
 @pytest.mark.protected
 @pytest.mark.slow
-def test_open_requests_are_answered_at_shutdown(
-    start: Callable[..., ServerProcess], directories: Mapping[str, Path]
-) -> None:
+def test_open_requests_are_answered_at_shutdown(start, directories):
     served = start("-m", str(directories["bert"]), "-m", f"ner={directories['tagger']}")
     assert served.told.startswith("serving bert, ner at http://127.0.0.1:")
     text = "a b c d. " * 100
@@ -124,7 +116,7 @@ def test_open_requests_are_answered_at_shutdown(
 @pytest.mark.protected
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["in a finalizer", "during a long batch"])
-def test_sigterm_ends_the_process_with_0(directories: Mapping[str, Path], moment: str) -> None:
+def test_sigterm_ends_the_process_with_0(directories, moment):
     """Also in a finalizer, where an exception of a signal handler is dropped, and while native code computes."""
     program = """
 import asyncio, os, signal, sys, threading, time
@@ -155,7 +147,7 @@ run(app, bind("127.0.0.1", 0), Limits(), tell=tell)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.slow
-def test_memory_threads_and_files_do_not_grow(served: ServerProcess) -> None:
+def test_memory_threads_and_files_do_not_grow(served):
     def load(seed: int) -> None:
         random = np.random.default_rng(seed)
         with httpx.Client(base_url=served.url, timeout=30) as client:
@@ -176,7 +168,7 @@ def test_memory_threads_and_files_do_not_grow(served: ServerProcess) -> None:
     assert after[2] <= before[2] + 2
 
 
-def test_a_port_in_use_is_reported_before_models_are_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_reported_before_models_are_loaded(capsys):
     with bind("127.0.0.1", 0) as listening:
         listen(listening)
         port = str(listening.getsockname()[1])
@@ -223,13 +215,7 @@ def test_a_port_in_use_is_reported_before_models_are_loaded(capsys: pytest.Captu
         ),
     ],
 )
-def test_wrong_use(
-    arguments: list[str],
-    told: str,
-    directories: Mapping[str, Path],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_wrong_use(arguments, told, directories, tmp_path, capsys):
     files = {name: tmp_path / name for name in ("short", "long")}
     files["short"].write_text("abc")
     files["long"].write_text("a" * 8193)
@@ -244,7 +230,7 @@ def test_wrong_use(
     assert error.count("\n") == 1
 
 
-def test_connections_do_not_delay_packets() -> None:
+def test_connections_do_not_delay_packets():
     with bind("127.0.0.1", 0) as listening:
         listen(listening)
         with socket.create_connection(listening.getsockname()), listening.accept()[0] as connection:

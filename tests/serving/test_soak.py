@@ -4,7 +4,6 @@ import os
 import random
 import statistics
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 
@@ -41,9 +40,7 @@ def _requests(count: int, seed: int) -> list[list[str]]:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
-def test_memory_does_not_grow_with_varied_lengths(
-    precision: str, record_property: Callable[[str, object], None]
-) -> None:
+def test_memory_does_not_grow_with_varied_lengths(precision, record_property):
     if precision != "float32" and not torch.backends.mkldnn.is_available():
         pytest.skip("torch has no oneDNN here")
     if precision == "bfloat16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():

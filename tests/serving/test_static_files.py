@@ -4,7 +4,6 @@ import gzip
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 from clients import Client, client_of, listening
@@ -32,7 +31,7 @@ def locked(models: Mapping[str, ServedModel]) -> Iterator[Client]:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_files_are_compressed_and_not_sent_again(locked: Client, path: str) -> None:
+def test_files_are_compressed_and_not_sent_again(locked, path):
     content = PATHS[path].read_bytes()
     plain = locked.get(path, headers={"Accept-Encoding": "identity"})
     assert (plain.status_code, plain.content) == (200, content)
@@ -58,7 +57,7 @@ def test_files_are_compressed_and_not_sent_again(locked: Client, path: str) -> N
     assert etag not in {locked.get(other).headers["etag"] for other in PATHS if other != path}
 
 
-def test_head_has_the_headers_of_get_and_no_body(models: Mapping[str, ServedModel]) -> None:
+def test_head_has_the_headers_of_get_and_no_body(models):
     httpx = pytest.importorskip("httpx")
     with listening(create_app({"bert": models["bert"]}, Limits())) as address:
         for path in (*PATHS, "/docs/", "/health", "/info", "/metrics", "/v1/models", "/openapi.json"):
@@ -69,14 +68,14 @@ def test_head_has_the_headers_of_get_and_no_body(models: Mapping[str, ServedMode
         assert httpx.head(f"{address}/embed").status_code == 405
 
 
-def test_docs_need_no_other_host() -> None:
+def test_docs_need_no_other_host():
     for path in DOCS_PAGE.iterdir():
         text = path.read_text("utf-8")
         assert not re.search(r"https?://|//\w+\.\w+/|innerHTML|eval\(", text), path.name
         assert path.stat().st_size < 250_000
 
 
-def test_only_the_files_of_the_page_are_served(client: Client) -> None:
+def test_only_the_files_of_the_page_are_served(client):
     page = client.get("/")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert page.headers["content-security-policy"].startswith("default-src 'self';")
@@ -88,9 +87,7 @@ def test_only_the_files_of_the_page_are_served(client: Client) -> None:
         assert client.get(f"/page/{name}").status_code == 404
 
 
-def test_the_file_of_an_evaluation_is_read_again_for_each_request(
-    client: Client, models: Mapping[str, ServedModel], tmp_path: Path
-) -> None:
+def test_the_file_of_an_evaluation_is_read_again_for_each_request(client, models, tmp_path):
     assert client.get("/explore/evaluation").json() == {"name": None, "content": None}
     file = tmp_path / "answers.csv"
     with client_of(models, evaluation=file, api_keys=lambda: {"sesame"}) as other:
@@ -101,7 +98,7 @@ def test_the_file_of_an_evaluation_is_read_again_for_each_request(
             assert answer.json() == {"name": "answers.csv", "content": content}
 
 
-def test_a_window_cuts_no_word_and_is_limited_by_attention_weights(models: Mapping[str, ServedModel]) -> None:
+def test_a_window_cuts_no_word_and_is_limited_by_attention_weights(models):
     tokenizer, encoder = models["bert"].tokenizer, models["bert"].encoder
     for start in range(7):
         window = text_window(tokenizer, "a bcdef a", start=start, max_tokens=8)
@@ -113,7 +110,7 @@ def test_a_window_cuts_no_word_and_is_limited_by_attention_weights(models: Mappi
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium")
-def test_docs_describe_and_send_every_route(models: Mapping[str, ServedModel]) -> None:
+def test_docs_describe_and_send_every_route(models):
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
     app = create_app(models, Limits(), api_keys=lambda: {KEY})
     with sync_api.sync_playwright() as playwright, listening(app) as address:

@@ -1,11 +1,10 @@
 """Sentences of `/likelihood`, explanations and ablations take turns with other requests."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from clients import Client
 from held_queue import Thread, admitted, held, start, wait_until
 
 from cloze.inference.explain import ExplainConfig
@@ -15,7 +14,6 @@ from cloze.serving.native import explain, likelihood
 from cloze.serving.queue import Queue
 from cloze.serving.routes import estimate_tokens
 from cloze.serving.schema import ExplainRequest, TextsRequest
-from cloze.serving.served_model import ServedModel
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ def queue() -> Iterator[Queue]:
     queue.close()
 
 
-def test_a_long_sentence_is_scored_in_turns(client: Client, models: Mapping[str, ServedModel]) -> None:
+def test_a_long_sentence_is_scored_in_turns(client, models):
     queue = Queue(Limits(batch_tokens=12), threads=1)
     (found,) = asyncio.run(likelihood(models["bert"], TextsRequest(inputs="a b c d"), queue))
     queue.close()
@@ -33,7 +31,7 @@ def test_a_long_sentence_is_scored_in_turns(client: Client, models: Mapping[str,
     assert found.score == pytest.approx(client.ask("/likelihood", inputs="a b c d")[0]["score"], abs=1e-5)
 
 
-def test_likelihoods_of_two_requests_share_a_batch(models: Mapping[str, ServedModel], queue: Queue) -> None:
+def test_likelihoods_of_two_requests_share_a_batch(models, queue):
     requests = [likelihood(models["bert"], TextsRequest(inputs=text), queue) for text in ("a b", "c d e")]
 
     async def ask() -> list[Any]:
@@ -47,9 +45,7 @@ def test_likelihoods_of_two_requests_share_a_batch(models: Mapping[str, ServedMo
     assert queue.batches == 2  # the first one holds the thread
 
 
-def test_a_likelihood_waits_with_the_square_of_its_tokens(
-    models: Mapping[str, ServedModel], queue: Queue
-) -> None:
+def test_a_likelihood_waits_with_the_square_of_its_tokens(models, queue):
     texts = ["a b c", "d"]
 
     async def ask(thread: Thread, tokens: int) -> None:
@@ -63,7 +59,7 @@ def test_a_likelihood_waits_with_the_square_of_its_tokens(
     asyncio.run(ask("model", 3 * 5 + 1 * 3))
 
 
-def test_heads_are_removed_one_by_one_in_turns(models: Mapping[str, ServedModel], client: Client) -> None:
+def test_heads_are_removed_one_by_one_in_turns(models, client):
     queue = Queue(Limits(batch_tokens=12), threads=1)
     asked: dict[str, Any] = {"text": "a [MASK]", "pair": "b"}
     (ablation,) = [route.verb for route in ROUTES if route.path == "/explore/ablation"]
@@ -82,7 +78,7 @@ def test_heads_are_removed_one_by_one_in_turns(models: Mapping[str, ServedModel]
 
 
 @pytest.mark.slow
-def test_a_long_explanation_takes_turns_with_other_requests(models: Mapping[str, ServedModel]) -> None:
+def test_a_long_explanation_takes_turns_with_other_requests(models):
     config = ExplainConfig(max_tokens=16, max_gap=-1)  # never converges
     queue = Queue(Limits(batch_tokens=160), threads=1)
     request = ExplainRequest(inputs="a b c")

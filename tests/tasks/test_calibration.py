@@ -47,7 +47,7 @@ def test_calibration_error_is_the_gap_of_each_bin():
     assert calibration_error(logits, targets) == pytest.approx(sum(gaps) / 7)
 
 
-def test_calibration_error_divides_logits_by_the_temperature() -> None:
+def test_calibration_error_divides_logits_by_the_temperature():
     logits, targets = _overconfident(200)
     without = calibration_error(logits / 3, targets)
     assert calibration_error(logits, targets, 3.0) == pytest.approx(without)
@@ -55,7 +55,7 @@ def test_calibration_error_divides_logits_by_the_temperature() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_temperature_has_the_highest_likelihood(seed: int) -> None:
+def test_temperature_has_the_highest_likelihood(seed):
     logits, targets = _overconfident(300, seed)
 
     def loss(temperature: float) -> float:

@@ -66,7 +66,7 @@ def read(task: str, data: Any, *, labeled: bool = True, **settings: Any) -> list
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_data_gives_the_same_examples(kind: str) -> None:
+def test_every_kind_of_data_gives_the_same_examples(kind):
     examples = read("classification", KINDS[kind]())
     space = " " * kind.endswith("transform")
     assert [(example.text, example.gold) for example in examples] == [(f"{space}{a}", b) for a, b in PAIRS]
@@ -93,18 +93,18 @@ def test_every_kind_of_data_gives_the_same_examples(kind: str) -> None:
         ("mrpc", {}, [("a", "b", 1)], [{"#1 String": "a", "#2 String": "b", "Quality": 1}]),
     ],
 )
-def test_tuples_are_in_the_order_of_the_columns(task, settings, in_tuples, in_dicts) -> None:
+def test_tuples_are_in_the_order_of_the_columns(task, settings, in_tuples, in_dicts):
     if in_dicts is None:
         settings, in_dicts = {"pair_column": "pair"}, [{"text": "a", "pair": "b", "label": "x"}]
     assert read(task, in_tuples) == read(task, in_dicts, **settings)
 
 
-def test_unlabeled_tuples_may_be_pairs() -> None:
+def test_unlabeled_tuples_may_be_pairs():
     [example] = read("classification", [("a", "b")], labeled=False)
     assert (example.text, example.pair) == ("a", "b")
 
 
-def test_questions_are_read_as_the_hub_has_them() -> None:
+def test_questions_are_read_as_the_hub_has_them():
     context = "Ada saw a film in Oslo."
     who = {"question": "Who?", "context": context, "answers": {"text": ["Ada"], "answer_start": [0]}}
     where = {"id": "2", "context": context, "answers": [{"text": "Oslo", "answer_start": 18}]}
@@ -147,9 +147,7 @@ def test_questions_are_read_as_the_hub_has_them() -> None:
         ),
     ],
 )
-def test_wrong_rows_are_named(
-    data: Any, says: str, nano_checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_rows_are_named(data, says, nano_checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(InputError) as caught:
         cloze.finetune(
@@ -159,7 +157,7 @@ def test_wrong_rows_are_named(
     assert not list(tmp_path.iterdir())
 
 
-def test_rows_left_out_are_counted() -> None:
+def test_rows_left_out_are_counted():
     with pytest.warns(
         DataWarning, match=r"^train: 1 of 4 rows are left out: row 3: the cell 'label' is empty$"
     ):
@@ -186,9 +184,7 @@ def run_of_file(nano_checkpoint: Path, reviews: Path, tmp_path_factory: pytest.T
 
 
 @pytest.mark.slow
-def test_memory_and_file_give_the_same_bits(
-    run_of_file: Path, review_rows: list[tuple[str, ...]], nano_checkpoint: Path, tmp_path: Path
-) -> None:
+def test_memory_and_file_give_the_same_bits(run_of_file, review_rows, nano_checkpoint, tmp_path):
     run = tmp_path / "run"
     frame = pd.DataFrame(review_rows, columns=["review", "liked"])
     result = cloze.finetune(
@@ -216,9 +212,7 @@ def test_memory_and_file_give_the_same_bits(
 
 
 @pytest.mark.slow
-def test_a_run_of_rows_resumes_with_its_data(
-    run_of_file: Path, review_rows: list[tuple[str, ...]], nano_checkpoint: Path, tmp_path: Path
-) -> None:
+def test_a_run_of_rows_resumes_with_its_data(run_of_file, review_rows, nano_checkpoint, tmp_path):
     class Stop(cloze.Callback):
         def on_evaluation(self, step: int, values: Any) -> None:
             raise KeyboardInterrupt
@@ -244,7 +238,7 @@ def test_a_run_of_rows_resumes_with_its_data(
     assert "epochs = 1\n" in (run / "run.toml").read_text()
 
 
-def test_several_runs_keep_their_data_once(review_rows, nano_checkpoint, tmp_path, monkeypatch) -> None:
+def test_several_runs_keep_their_data_once(review_rows, nano_checkpoint, tmp_path, monkeypatch):
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     arguments = {**SETTINGS, "epochs": 1, "seeds": 2, "model": nano_checkpoint, "output": tmp_path / "runs"}
@@ -262,7 +256,7 @@ def test_several_runs_keep_their_data_once(review_rows, nano_checkpoint, tmp_pat
     assert result.model("good film").label in ("no", "yes")
 
 
-def test_settings_are_named_alike_in_all_places(nano_checkpoint, reviews, tmp_path) -> None:
+def test_settings_are_named_alike_in_all_places(nano_checkpoint, reviews, tmp_path):
     with pytest.raises(InputError, match=r"^model: is missing. Give cloze-mini, a checkpoint"):
         cloze.finetune("classification", train=reviews, output=tmp_path / "r")
     columns, data = (
@@ -286,7 +280,7 @@ def test_settings_are_named_alike_in_all_places(nano_checkpoint, reviews, tmp_pa
     assert "learning_rate = 0.001\n" in (tmp_path / "c/run.toml").read_text()
 
 
-def test_predictors_take_inputs_in_memory(run_of_file: Path) -> None:
+def test_predictors_take_inputs_in_memory(run_of_file):
     predictor = cloze.load(run_of_file, device="cpu")
     texts = ["good film", "bad film"]
     expected = predictor(texts)
@@ -300,7 +294,7 @@ def test_predictors_take_inputs_in_memory(run_of_file: Path) -> None:
 
 
 @pytest.mark.slow
-def test_baselines_and_predictions_are_scored_from_memory(reviews, review_rows) -> None:
+def test_baselines_and_predictions_are_scored_from_memory(reviews, review_rows):
     columns = {"text_column": "review", "label_column": "liked"}
     of_file = cloze.baseline("classification", train=reviews, **columns)
     of_rows = cloze.baseline("classification", train=review_rows, **columns)
@@ -313,7 +307,7 @@ def test_baselines_and_predictions_are_scored_from_memory(reviews, review_rows) 
         cloze.score("classification", predictions[1:], reviews, **columns)
 
 
-def test_cells_are_those_of_json(tmp_path: Path) -> None:
+def test_cells_are_those_of_json(tmp_path):
     row = {
         1: np.float32(0.5),
         "a": np.array([1, 2]),
@@ -328,7 +322,7 @@ def test_cells_are_those_of_json(tmp_path: Path) -> None:
     assert MemoryRows.read(rows.write(tmp_path)) == rows
 
 
-def test_two_columns_of_one_name_are_refused() -> None:
+def test_two_columns_of_one_name_are_refused():
     frame = pd.DataFrame([["a", "x", 1]], columns=["text", "label", "label"])
     table = pa.Table.from_arrays([pa.array(["a"])] * 3, names=["text", "label", "label"])
     for data in (frame, table):
@@ -336,7 +330,7 @@ def test_two_columns_of_one_name_are_refused() -> None:
             rows_from_memory(data, "train")
 
 
-def test_texts_are_checked_by_position() -> None:
+def test_texts_are_checked_by_position():
     assert list(check_unicode_texts(pd.DataFrame({"id": [1], "text": ["a"]}), "texts")) == ["a"]
     for name in (None, "numpy", "pandas", "arrow", "torch"):
         assert (
@@ -353,7 +347,7 @@ def test_texts_are_checked_by_position() -> None:
 
 
 @pytest.mark.slow
-def test_table_libraries_are_imported_only_by_their_users() -> None:
+def test_table_libraries_are_imported_only_by_their_users():
     program = (
         "import sys, cloze; from cloze.tasks.data import read_memory; from cloze.tasks.registry import find_task; "
         "read_memory(find_task('classification'), [('a', 'x')], 'train'); cloze.finetune, cloze.pretrain; "
@@ -374,7 +368,7 @@ def labels(task, data):
     return [(example.text, example.gold) for example in task.examples(read_memory(task, data, "train")[1])]
 
 
-def test_tables_in_memory_whose_answers_may_be_prodigys_are_refused() -> None:
+def test_tables_in_memory_whose_answers_may_be_prodigys_are_refused():
     table, plain = pd.DataFrame(PRODIGY), task_of("classification")
     with pytest.raises(InputError, match=r"^train\[0\]: the column 'answer' may be Prodigy's\. Say `format="):
         read_memory(plain, table, "train")
@@ -385,19 +379,19 @@ def test_tables_in_memory_whose_answers_may_be_prodigys_are_refused() -> None:
     assert len(labels(task_of("classification", label_column="answer"), table)) == 3
 
 
-def test_words_in_memory_know_their_row() -> None:
+def test_words_in_memory_know_their_row():
     [example] = read("tagging", [{"sentence_id": 1, "word": word, "tag": "O"} for word in ("Ada", "ran")])
     assert [sentence.where(0) for sentence in example.sentences] == ["train[0]"]
 
 
-def test_examples_of_spacy_in_memory() -> None:
+def test_examples_of_spacy_in_memory():
     [text] = read("tagging", [("Ada ran", {"entities": [(0, 3, "PER")]})])
     assert text.sentences[0].tags == ("B-PER", "O")
     rows = [("fine", {"cats": {"pos": 1.0, "neg": 0.0}})]
     assert labels(task_of("classification", label_column="cats"), rows) == [("fine", "pos")]
 
 
-def test_splits_in_memory_are_read_as_those_on_disk(nano_checkpoint: Path, tmp_path: Path) -> None:
+def test_splits_in_memory_are_read_as_those_on_disk(nano_checkpoint, tmp_path):
     table = datasets.Dataset.from_list(DICTS)
     splits = datasets.DatasetDict(test=table, train=table, validation=table.select(range(len(DICTS) - 1)))
     splits.save_to_disk(str(tmp_path / "disk"))

@@ -242,12 +242,12 @@ def read_shared(shared: Path) -> dict[str, list[str]]:
     return results
 
 
-def test_fixtures_have_the_examples_of_the_record(tmp_path: Path) -> None:
+def test_fixtures_have_the_examples_of_the_record(tmp_path):
     assert read_fixtures(tmp_path) == json.loads(RECORD.read_text(encoding="utf-8"))
 
 
 @pytest.mark.slow
-def test_real_data_have_the_examples_of_the_record(shared: Path) -> None:
+def test_real_data_have_the_examples_of_the_record(shared):
     assert read_shared(shared) == json.loads(OF_SHARED.read_text(encoding="utf-8"))
 
 

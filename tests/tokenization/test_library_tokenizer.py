@@ -91,9 +91,7 @@ def theirs(directory: Path) -> tokenizers.Tokenizer:
 @pytest.mark.protected
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("pair", [None, *TEXTS[:2]])
-def test_encodings_equal_the_library(
-    ours: Tokenizer, theirs: tokenizers.Tokenizer, text: str, pair: str | None
-) -> None:
+def test_encodings_equal_the_library(ours, theirs, text, pair):
     encoding, expected = ours.encode(text, pair), theirs.encode(text, pair)
     assert encoding.input_ids == expected.ids
     assert encoding.token_type_ids == expected.type_ids
@@ -109,7 +107,7 @@ def test_encodings_equal_the_library(
             assert covered == covered.lstrip() or not covered.strip()
 
 
-def test_ids_take_special_tokens_as_text(ours: Tokenizer) -> None:
+def test_ids_take_special_tokens_as_text(ours):
     flat, lengths = ours.ids(TEXTS)
     assert len(lengths) == len(TEXTS)
     assert lengths.sum() == len(flat)
@@ -123,7 +121,7 @@ def test_ids_take_special_tokens_as_text(ours: Tokenizer) -> None:
 
 @pytest.mark.parametrize("pair", [None, TEXTS[1]])
 @pytest.mark.parametrize("max_length", [5, 9, 11])
-def test_truncation_keeps_the_special_tokens(ours: Tokenizer, pair: str | None, max_length: int) -> None:
+def test_truncation_keeps_the_special_tokens(ours, pair, max_length):
     whole, cut = ours.encode(TEXTS[0], pair), ours.encode(TEXTS[0], pair, max_length=max_length)
     template = ours.template(is_pair=pair is not None)
     assert len(cut) == min(max_length, len(whole))
@@ -135,7 +133,7 @@ def test_truncation_keeps_the_special_tokens(ours: Tokenizer, pair: str | None, 
         ours.encode(TEXTS[0], pair, max_length=template.num_special - 1)
 
 
-def test_windows_of_a_pair_have_its_template(ours: Tokenizer) -> None:
+def test_windows_of_a_pair_have_its_template(ours):
     windows = encode_text(ours, TEXTS[0], TEXTS[1], max_seq_length=15, long_texts="windows")
     assert len(windows) > 1
     middle = ours.template(is_pair=True).special_ids[1]
@@ -146,7 +144,7 @@ def test_windows_of_a_pair_have_its_template(ours: Tokenizer) -> None:
         assert middle in {ids[i : i + len(middle)] for i in range(len(ids))}
 
 
-def test_words_of_a_text_are_tokens_after_a_space(ours: Tokenizer) -> None:
+def test_words_of_a_text_are_tokens_after_a_space(ours):
     ids, lengths = ours.word_ids(["hello", "hello"])
     assert lengths[0] == lengths[1]
     assert ours.decode(ids.tolist()).split() == ["hello", "hello"]
@@ -155,7 +153,7 @@ def test_words_of_a_text_are_tokens_after_a_space(ours: Tokenizer) -> None:
     assert ours.is_continuation[rest].all()
 
 
-def test_saved_and_loaded_again(ours: Tokenizer, tmp_path: Path) -> None:
+def test_saved_and_loaded_again(ours, tmp_path):
     ours.save(tmp_path)
     assert load_tokenizer(tmp_path) == ours
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
@@ -164,7 +162,7 @@ def test_saved_and_loaded_again(ours: Tokenizer, tmp_path: Path) -> None:
     assert theirs.mask_token == ours.special_token("mask") == "<mask>"
 
 
-def test_special_tokens_that_no_file_names_have_the_usual_names(tmp_path: Path) -> None:
+def test_special_tokens_that_no_file_names_have_the_usual_names(tmp_path):
     """As in the directory of roberta-base."""
     write(tmp_path, "BPE")
     (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 512}')
@@ -172,7 +170,7 @@ def test_special_tokens_that_no_file_names_have_the_usual_names(tmp_path: Path) 
     assert tokenizer.roles == {role.removesuffix("_token"): token for role, token in ROLES.items()}
 
 
-def test_roles_of_special_tokens_map_and_missing_ones(tmp_path: Path) -> None:
+def test_roles_of_special_tokens_map_and_missing_ones(tmp_path):
     byte_level(["<a>", "<p>", "<b>", "<c>"]).save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(InputError, match=r"tokenizer_config\.json: names no cls_token"):
         load_tokenizer(tmp_path)
@@ -187,7 +185,7 @@ def test_roles_of_special_tokens_map_and_missing_ones(tmp_path: Path) -> None:
         load_tokenizer(tmp_path)
 
 
-def test_data_sets_are_wordpiece(directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_sets_are_wordpiece(directory, tmp_path, capsys):
     assert isinstance(load_tokenizer(directory), LibraryTokenizer)
     (tmp_path / "text.txt").write_text("hello\n\nworld\n")
     command = f"corpus {tmp_path}/text.txt --vocabulary {directory} -o {tmp_path}/data"
@@ -208,7 +206,7 @@ PRE_TOKENIZERS = {
 
 @pytest.mark.parametrize("trims", [True, False])
 @pytest.mark.parametrize("name", PRE_TOKENIZERS)
-def test_offsets_cover_whole_words(tmp_path: Path, name: str, trims: bool) -> None:
+def test_offsets_cover_whole_words(tmp_path, name, trims):
     library = byte_level()
     library.pre_tokenizer = pre_tokenizers.Sequence(PRE_TOKENIZERS[name])
     words = ["Ada", "woont", "in", "Gelre", ",", "sinds", "1912", "."]
@@ -228,7 +226,7 @@ def test_offsets_cover_whole_words(tmp_path: Path, name: str, trims: bool) -> No
     assert encoding.input_ids == library.encode(text).ids
 
 
-def test_dropout_is_for_training(tmp_path: Path) -> None:
+def test_dropout_is_for_training(tmp_path):
     write(tmp_path, "BPE")
     expected = load_tokenizer(tmp_path).encode(TEXTS[1])
     edit_json(tmp_path / "tokenizer.json", "model", "dropout", to=0.5)
@@ -239,7 +237,7 @@ def test_dropout_is_for_training(tmp_path: Path) -> None:
     assert all(theirs(TEXTS[1]).input_ids == expected.input_ids for _ in range(20))
 
 
-def test_words_without_tokens_need_a_token_for_unknown_words(tmp_path: Path) -> None:
+def test_words_without_tokens_need_a_token_for_unknown_words(tmp_path):
     write(tmp_path, "BPE")
     table = json.loads((tmp_path / "tokenizer.json").read_text().replace("<unk>", "<other>"))
     table["normalizer"] = {"type": "Replace", "pattern": {"Regex": ".*\u200b"}, "content": ""}

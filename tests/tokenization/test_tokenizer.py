@@ -2,7 +2,6 @@
 
 import json
 import pickle
-from pathlib import Path
 
 import pytest
 import tokenizers
@@ -194,7 +193,7 @@ THAI = PHRASE * 5
 
 @pytest.mark.protected
 @pytest.mark.parametrize(("limit", "is_unknown"), [(100, True), (len(THAI) - 1, True), (1000, False)])
-def test_limit_of_a_new_vocabulary(tmp_path: Path, limit: int, is_unknown: bool) -> None:
+def test_limit_of_a_new_vocabulary(tmp_path, limit, is_unknown):
     assert len(THAI) > 150
     (tmp_path / "text.txt").write_text(f"{PHRASE}\n" * 20, "utf-8")
     command = ["vocab", str(tmp_path / "text.txt"), "-o", str(tmp_path / "vocab"), "--size", "52"]
@@ -210,7 +209,7 @@ def test_limit_of_a_new_vocabulary(tmp_path: Path, limit: int, is_unknown: bool)
     assert config.get("max_input_chars_per_word", 100) == limit
 
 
-def test_limit_beside_a_vocabulary_alone(tmp_path: Path) -> None:
+def test_limit_beside_a_vocabulary_alone(tmp_path):
     WordPieceTokenizer.from_tokens([*SPECIAL, "a", "##a"], max_input_chars_per_word=7).save(tmp_path)
     (tmp_path / "tokenizer.json").unlink()
     tokenizer = load_tokenizer(tmp_path)
@@ -219,9 +218,7 @@ def test_limit_beside_a_vocabulary_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", ["0", "1000001"])
-def test_limits_out_of_range_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], limit: str
-) -> None:
+def test_limits_out_of_range_are_refused(tmp_path, capsys, limit):
     (tmp_path / "text.txt").write_text("a b c\n")
     command = ["vocab", str(tmp_path / "text.txt"), "-o", str(tmp_path / "vocab"), "--max-word-chars", limit]
     assert main(command) == 2

@@ -34,7 +34,7 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_inputs_are_those_of_transformers(tmp_path: Path, name: str, kind: str) -> None:
+def test_inputs_are_those_of_transformers(tmp_path, name, kind):
     directory = MINI if kind == "bert" else write(tmp_path, "BPE", tokenizer_class="RobertaTokenizer")
     arguments, keywords = CASES[name]
     ours = cloze.load_tokenizer(directory)(*arguments, **keywords)
@@ -48,7 +48,7 @@ def test_inputs_are_those_of_transformers(tmp_path: Path, name: str, kind: str) 
 
 
 @pytest.mark.parametrize("padding", [False, True])
-def test_no_texts_are_arrays_without_rows(padding: bool) -> None:
+def test_no_texts_are_arrays_without_rows(padding):
     tokenizer = cloze.load_tokenizer("cloze-mini")
     assert tokenizer([], padding=padding)["input_ids"] == []
     assert tokenizer([], padding=padding, return_tensors="np")["input_ids"].shape == (0, 0)
@@ -63,13 +63,13 @@ def test_no_texts_are_arrays_without_rows(padding: bool) -> None:
         ({"paddin": True}, TypeError, "padding=…"),
     ],
 )
-def test_wrong_arguments_are_named(keywords: Any, error: type[Exception], named: str) -> None:
+def test_wrong_arguments_are_named(keywords, error, named):
     with pytest.raises(error, match=named):
         cloze.load_tokenizer("cloze-mini")(TEXTS, **keywords)
 
 
 @torch.inference_mode()
-def test_an_encoder_takes_the_inputs() -> None:
+def test_an_encoder_takes_the_inputs():
     inputs = cloze.load_tokenizer("cloze-mini")(TEXTS, OTHERS, padding=True, return_tensors="pt")
     found = cloze.load_encoder("cloze-mini").eval()(**inputs)
     theirs = AutoModel.from_pretrained(MINI).eval()(**inputs)

@@ -160,7 +160,7 @@ def compare(directory: Path, *inputs: tuple[str, ...]) -> str:
 @pytest.mark.protected
 @pytest.mark.parametrize("name", TEMPLATES)
 @pytest.mark.parametrize(("inputs", "tokenizer_class"), [*product(INPUTS, CLASSES)])
-def test_templates_and_segments(tmp_path: Path, name: str, inputs: str, tokenizer_class: str) -> None:
+def test_templates_and_segments(tmp_path, name, inputs, tokenizer_class):
     config = {"do_lower_case": True, **ROLES, **INPUTS[inputs], **CLASSES[tokenizer_class]}
     error = compare(write(tmp_path, LIBRARIES["uncased"], TEMPLATES[name], config))
     fits = name in ("BERT's", "BertProcessing", "in a sequence")
@@ -178,7 +178,7 @@ PAIRS = {*product(LIBRARIES, ["none", "cased", "uncased"]), *product(["uncased",
 
 @pytest.mark.parametrize(("library", "settings"), sorted(PAIRS))
 @pytest.mark.parametrize("tokenizer_class", CLASSES)
-def test_settings_of_both_files(tmp_path: Path, library: str, settings: str, tokenizer_class: str) -> None:
+def test_settings_of_both_files(tmp_path, library, settings, tokenizer_class):
     config = {**SETTINGS[settings], **CLASSES[tokenizer_class]}
     error = compare(write(tmp_path, LIBRARIES[library], TEMPLATES["BERT's"], config))
     if error:
@@ -189,7 +189,7 @@ def test_settings_of_both_files(tmp_path: Path, library: str, settings: str, tok
 
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("name", ["BertTokenizer", "DistilBertTokenizerFast"])
-def test_a_vocabulary_without_tokenizer_json(tmp_path: Path, settings: str, name: str) -> None:
+def test_a_vocabulary_without_tokenizer_json(tmp_path, settings, name):
     directory = write(
         tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], {**SETTINGS[settings], "tokenizer_class": name}
     )
@@ -203,7 +203,7 @@ def test_a_vocabulary_without_tokenizer_json(tmp_path: Path, settings: str, name
 
 @pytest.mark.parametrize("name", ["BertJapaneseTokenizer", "RobertaTokenizer", "NoSuchTokenizer"])
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
-def test_other_classes_are_refused(tmp_path: Path, name: str, file: str) -> None:
+def test_other_classes_are_refused(tmp_path, name, file):
     write(tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], {})
     edit_json(tmp_path / file, "tokenizer_class", to=name)
     with pytest.raises(InputError, match=f"tokenizer_class|{name} has BPE"):
@@ -229,9 +229,7 @@ def test_other_classes_are_refused(tmp_path: Path, name: str, file: str) -> None
     ],
 )
 @pytest.mark.parametrize("tokenizer_class", ["BertTokenizer", "TokenizersBackend"])
-def test_settings_and_parts_of_another_type_are_refused(
-    tmp_path: Path, file: str, key: str, value: Any, tokenizer_class: str
-) -> None:
+def test_settings_and_parts_of_another_type_are_refused(tmp_path, file, key, value, tokenizer_class):
     config = {"do_lower_case": True, "tokenizer_class": tokenizer_class}
     write(tmp_path, lambda library: None, TEMPLATES["BERT's"], config)
     edit_json(tmp_path / file, key, to=value)
@@ -240,14 +238,14 @@ def test_settings_and_parts_of_another_type_are_refused(
         load_tokenizer(tmp_path)
 
 
-def test_added_tokens_of_both_files_must_agree(tmp_path: Path) -> None:
+def test_added_tokens_of_both_files_must_agree(tmp_path):
     table = {"7": {"content": "zz", "special": True}}
     write(tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], {"added_tokens_decoder": table})
     with pytest.raises(InputError, match=r"tokenizer_config\.json: added_tokens_decoder and added_tokens"):
         load_tokenizer(tmp_path)
 
 
-def test_data_sets_have_segments(tmp_path: Path) -> None:
+def test_data_sets_have_segments(tmp_path):
     config = {"do_lower_case": True, **INPUTS["no segments"]}
     write(tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], config)
     assert set(load_tokenizer(tmp_path).encode(*PAIR).token_type_ids) == {0}
@@ -272,9 +270,7 @@ def words_first(library: tokenizers.Tokenizer) -> None:
     "tokenizer_class", ["RobertaTokenizer", "RobertaTokenizerFast", "PreTrainedTokenizerFast"]
 )
 @pytest.mark.parametrize("settings", [{}, {"add_prefix_space": True}, {"add_prefix_space": False}])
-def test_byte_level_parts_are_those_of_the_class(
-    tmp_path: Path, change: Callable[[Any], None], tokenizer_class: str, settings: Json
-) -> None:
+def test_byte_level_parts_are_those_of_the_class(tmp_path, change, tokenizer_class, settings):
     library = byte_level()
     change(library)
     library.save(str(tmp_path / "tokenizer.json"))
@@ -289,7 +285,7 @@ def test_byte_level_parts_are_those_of_the_class(
 @pytest.mark.parametrize(
     "step", [None, normalizers.Replace(tokenizers.Regex(" {2,}"), " "), normalizers.NFC()]
 )
-def test_families_with_another_normalizer(tmp_path: Path, family: str, step: Any) -> None:
+def test_families_with_another_normalizer(tmp_path, family, step):
     FAMILIES[family].tokenizer(tmp_path).save_pretrained(tmp_path)
     library = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     if step is not None and family in ("roberta", "xlm-roberta", "modernbert"):
@@ -303,7 +299,7 @@ def test_families_with_another_normalizer(tmp_path: Path, family: str, step: Any
 
 @pytest.mark.parametrize("settings", [{}, {"unk_token": "[UNK]"}, {"unk_token": "<unk>"}])
 @pytest.mark.parametrize("tokenizer_class", ["MPNetTokenizer", "PreTrainedTokenizerFast"])
-def test_the_unknown_token_of_mpnet(tmp_path: Path, settings: Json, tokenizer_class: str) -> None:
+def test_the_unknown_token_of_mpnet(tmp_path, settings, tokenizer_class):
     FAMILIES["mpnet"].tokenizer(tmp_path).save_pretrained(tmp_path)
     size = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json")).get_vocab_size()
     edit_json(tmp_path / "tokenizer.json", "model", "vocab", "<unk>", to=size)
@@ -317,7 +313,7 @@ def test_the_unknown_token_of_mpnet(tmp_path: Path, settings: Json, tokenizer_cl
     assert ours.special_token("unk") == (theirs.unk_token or "[UNK]")
 
 
-def test_another_unknown_id_than_that_of_xlm_roberta_is_refused(tmp_path: Path) -> None:
+def test_another_unknown_id_than_that_of_xlm_roberta_is_refused(tmp_path):
     FAMILIES["xlm-roberta"].tokenizer(tmp_path).save_pretrained(tmp_path)
     edit_json(tmp_path / "tokenizer.json", "model", "unk_id", to=4)
     with pytest.raises(
@@ -330,7 +326,7 @@ def test_another_unknown_id_than_that_of_xlm_roberta_is_refused(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_model_without_segments_answers_so_in_every_form(tmp_path: Path) -> None:
+def test_a_model_without_segments_answers_so_in_every_form(tmp_path):
     """As sentence-transformers, transformers, a copy of cloze and its graph do."""
     write(
         tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], {"do_lower_case": True, **INPUTS["no segments"]}

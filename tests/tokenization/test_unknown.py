@@ -4,7 +4,6 @@ import io
 import json
 import warnings
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -50,9 +49,7 @@ def table(tmp_path: Path) -> Path:
         ("finetune classification -m {0} -d {1} --dev {1} -o {1}.run --validate", "dev examples"),
     ],
 )
-def test_commands_say_how_many_texts_of_a_file_have_unknown_words(
-    command: str, name: str, paths: Any, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_say_how_many_texts_of_a_file_have_unknown_words(command, name, paths, table, capsys):
     assert main([*command.format(paths["classifier"], table).split(), "--quiet"]) == 0
     assert COUNT.format(name) + REMEDY in capsys.readouterr().err
 
@@ -67,9 +64,7 @@ def test_commands_say_how_many_texts_of_a_file_have_unknown_words(
         (cloze.SentenceScorer.load, "pretrained", TEXTS, "texts"),
     ],
 )
-def test_classes_warn_once_of_unknown_words(
-    load: Any, model: str, inputs: list[Any], name: str, paths: Any
-) -> None:
+def test_classes_warn_once_of_unknown_words(load, model, inputs, name, paths):
     answer = load(paths[model])
     with pytest.warns(DataWarning) as warned:
         answer(inputs)
@@ -80,13 +75,7 @@ def test_classes_warn_once_of_unknown_words(
 
 
 @pytest.mark.parametrize("command", ["fill -m {0} -", "evaluate fill -m {0} -d {1}"])
-def test_commands_that_fill_in_count_unknown_words_once(
-    command: str,
-    paths: Any,
-    table: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_commands_that_fill_in_count_unknown_words_once(command, paths, table, capsys, monkeypatch):
     texts = [f"[MASK] {text}" for text in TEXTS]
     table.write_text("".join(json.dumps({"text": text, "answer": "day"}) + "\n" for text in texts))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts).encode())))
@@ -94,7 +83,7 @@ def test_commands_that_fill_in_count_unknown_words_once(
     assert capsys.readouterr().err.count(COUNT.format("texts") + REMEDY) == 1
 
 
-def test_unknown_words_are_those_that_become_the_unknown_token() -> None:
+def test_unknown_words_are_those_that_become_the_unknown_token():
     assert (
         UnknownWords(1_000_000, 3)
         .describe("texts")

@@ -204,7 +204,7 @@ def test_number_of_a_word_is_stable(count):
 
 
 @pytest.mark.slow
-def test_words_are_numbered_without_pandas() -> None:
+def test_words_are_numbered_without_pandas():
     code = f"import sys; from {WordIndex.__module__} import WordIndex; "
     code += "WordIndex(split_chinese=True).number(['a b']); assert 'pandas' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -343,7 +343,7 @@ def test_interrupted_evaluation_is_repeated_on_resume(whole, tmp_path, evaluatio
             os.kill(os.getpid(), signal.SIGTERM)
         yield from evaluate()
 
-    objective.evaluate = stop_at_evaluation  # type: ignore[method-assign]
+    objective.evaluate = stop_at_evaluation
     with pytest.raises(Interrupted, match=f"after step {4 * evaluation}"):
         _train(tmp_path, objective)
     _train(tmp_path, resume=True)

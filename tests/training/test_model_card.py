@@ -24,7 +24,7 @@ def card_of(run: Path, state: TrainingState = STATE, **changes: object) -> str:
         "pipeline_tag": "fill-mask",
         "settings": 'seed = 3\nmodel = "there"\n',
     }
-    return model_card(CardInfo(**(facts | changes)), nn.Linear(3, 4), run, state)  # type: ignore[arg-type]
+    return model_card(CardInfo(**(facts | changes)), nn.Linear(3, 4), run, state)
 
 
 @pytest.fixture

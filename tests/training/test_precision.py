@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from cloze.choices import Precision
 from cloze.errors import InputError
 from cloze.models.torch_internals import CpuInstructions
 from cloze.training.config import RunSettings
@@ -26,9 +25,7 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize(
     ("accelerator", "devices"), [(None, "auto, cpu"), ("cuda", "auto, cpu, cuda"), ("mps", "auto, cpu, mps")]
 )
-def test_a_missing_device_offers_those_of_the_machine(
-    accelerator: str | None, devices: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_device_offers_those_of_the_machine(accelerator, devices, monkeypatch):
     found = accelerator and torch.device(accelerator)
     monkeypatch.setattr("torch.accelerator.current_accelerator", lambda **_: found)
     with pytest.raises(InputError) as caught:
@@ -70,7 +67,7 @@ def test_bfloat16_is_used_where_records_show_its_speed(device, instructions, pro
     ],
 )
 def test_small_encoders_are_finetuned_in_float32_with_amx(
-    precision: Precision, device: str, instructions: CpuInstructions, hidden_size: int, expected: str
+    precision, device, instructions, hidden_size, expected
 ):
     found = finetuning_precision(precision, torch.device(device), instructions, hidden_size=hidden_size)
     assert found == expected
@@ -85,7 +82,7 @@ def test_micro_batches_are_larger_on_a_gpu_unless_their_size_is_set():
 @pytest.mark.parametrize(
     ("flushes", "mode", "warn_only"), [(True, True, False), (False, True, True), (False, False, False)]
 )
-def test_training_leaves_the_arithmetic_as_it_was(flushes: bool, mode: bool, warn_only: bool):
+def test_training_leaves_the_arithmetic_as_it_was(flushes, mode, warn_only):
     def state() -> tuple[bool, bool, bool]:
         is_flushed = (torch.tensor(1e-40) * 1).item() == 0
         only_warns = torch.is_deterministic_algorithms_warn_only_enabled()

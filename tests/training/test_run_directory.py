@@ -55,7 +55,7 @@ def _end_before_change(number: int) -> None:
 @pytest.mark.protected
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.trials("kill", 14)
-def test_a_kill_during_creation_leaves_a_free_directory(tmp_path: Path) -> None:
+def test_a_kill_during_creation_leaves_a_free_directory(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, __file__, tmp_path], env=environment, check=True)
     *killed, last = sorted(tmp_path.iterdir())
@@ -70,7 +70,7 @@ def test_a_kill_during_creation_leaves_a_free_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("resume", [True, False])
-def test_a_run_whose_creation_was_killed_is_started_with_rows_in_memory(tmp_path: Path, resume: bool) -> None:
+def test_a_run_whose_creation_was_killed_is_started_with_rows_in_memory(tmp_path, resume):
     tokens, run = (*SPECIAL, "good", "bad"), tmp_path / "run"
     model = write_checkpoint(tmp_path / "tiny", BertModel(tiny_config(tokens)), tokens)
     create(run)
@@ -85,7 +85,7 @@ def test_a_run_whose_creation_was_killed_is_started_with_rows_in_memory(tmp_path
 @pytest.mark.parametrize(
     "files", [("notes.txt",), ("data/train.csv",), (".run.toml", "checkpoints/a"), (".writing-b-12/c",)]
 )
-def test_a_directory_with_other_files_is_not_free(tmp_path: Path, files: tuple[str, ...]) -> None:
+def test_a_directory_with_other_files_is_not_free(tmp_path, files):
     for file in files:
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text("")
@@ -95,7 +95,7 @@ def test_a_directory_with_other_files_is_not_free(tmp_path: Path, files: tuple[s
     assert all((tmp_path / file).exists() for file in files)
 
 
-def test_a_run_stays_locked_while_it_is_replaced_and_is_kept_without_overwrite(tmp_path: Path) -> None:
+def test_a_run_stays_locked_while_it_is_replaced_and_is_kept_without_overwrite(tmp_path):
     run = tmp_path / "run"
     assert is_free(run)
     create(run)
@@ -110,7 +110,7 @@ def test_a_run_stays_locked_while_it_is_replaced_and_is_kept_without_overwrite(t
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_run_that_cannot_be_created_leaves_the_directory_as_it_was(tmp_path: Path, exists: bool) -> None:
+def test_a_run_that_cannot_be_created_leaves_the_directory_as_it_was(tmp_path, exists):
     run = tmp_path / "run"
     if exists:
         run.mkdir()

@@ -120,13 +120,13 @@ def test_contestants_that_disagree_cannot_be_compared():
 
 
 @pytest.mark.parametrize("name", ["pretrain", "tokenize TEXT", "corpus TEXT", "embed TEXT -m MODEL"])
-def test_every_benchmark_checks_its_peers(name: str, capsys):
+def test_every_benchmark_checks_its_peers(name, capsys):
     assert main([*name.split(), "--vs", "fairseq"]) == 2
     assert "--vs: unknown name 'fairseq'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_help_describes_every_flag(name: str, capsys):
+def test_help_describes_every_flag(name, capsys):
     assert_help_is_complete(main, [name], f"python -m benchmarks {name}", capsys)
 
 

@@ -2,18 +2,15 @@
 
 import json
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 import torch
 
 from benchmarks.__main__ import main
 from benchmarks.embed import Embed, Latency
-from benchmarks.harness import TimedBenchmark
 from benchmarks.inference import Inference
 from benchmarks.pretrain import Pretrain
 from benchmarks.start import Start
@@ -64,7 +61,7 @@ def test_flops_of_base_are_the_published_ones():
     "settings",
     [{}, {"dtype": "bfloat16"}, {"micro_batch_tokens": 50, "vs": "transformers,transformers-tuned"}],
 )
-def test_cloze_and_transformers_compute_the_same_pretraining_step(settings: dict[str, Any]):
+def test_cloze_and_transformers_compute_the_same_pretraining_step(settings):
     result = Pretrain(**NANO, **settings).run()
     peers = settings.get("vs", "transformers").split(",")
     assert [side["name"] for side in result.record["sides"]] == ["cloze", *peers]
@@ -77,7 +74,7 @@ def test_cloze_and_transformers_compute_the_same_pretraining_step(settings: dict
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_vectors_equal_those_of_sentence_transformers(dtype: str, checkpoint: Path, texts: Path):
+def test_vectors_equal_those_of_sentence_transformers(dtype, checkpoint, texts):
     pytest.importorskip("sentence_transformers")
     result = Embed(model=checkpoint, input=texts, texts=8, dtype=dtype, **ONCE).run()
     assert [side["name"] for side in result.record["sides"]] == ["cloze", "sentence-transformers"]
@@ -88,7 +85,7 @@ def test_vectors_equal_those_of_sentence_transformers(dtype: str, checkpoint: Pa
 
 
 @pytest.mark.slow
-def test_vectors_equal_those_of_onnx_graphs(minilm: Path, texts: Path):
+def test_vectors_equal_those_of_onnx_graphs(minilm, texts):
     pytest.importorskip("onnxruntime")
     result = Embed(model=minilm, input=texts, texts=8, vs="onnxruntime,onnxruntime-int8", **ONCE).run()
     exact, rounded = result.checks
@@ -99,7 +96,7 @@ def test_vectors_equal_those_of_onnx_graphs(minilm: Path, texts: Path):
 
 
 @pytest.mark.slow
-def test_int8_vectors_are_compared_with_float32(minilm: Path, texts: Path):
+def test_int8_vectors_are_compared_with_float32(minilm, texts):
     pytest.importorskip("sentence_transformers")
     result = Embed(model=minilm, input=texts, texts=8, dtype="int8", **ONCE).run()
     (check,) = result.checks
@@ -112,7 +109,7 @@ def test_int8_vectors_are_compared_with_float32(minilm: Path, texts: Path):
 
 
 @pytest.mark.exhaustive
-def test_all_comparisons_are_one_table(minilm: Path, tmp_path: Path):
+def test_all_comparisons_are_one_table(minilm, tmp_path):
     pytest.importorskip("onnxruntime")
     lines = ["the dog runs over the hill " * 5, "stocks fell again on monday " * 5]
     (tmp_path / "lines.txt").write_text("\n".join(lines))
@@ -128,7 +125,7 @@ def test_all_comparisons_are_one_table(minilm: Path, tmp_path: Path):
     assert ("server, 32 tokens a text, int8", "the same in float32") in rows
 
 
-def test_a_file_without_texts(minilm: Path, tmp_path: Path):
+def test_a_file_without_texts(minilm, tmp_path):
     (tmp_path / "empty.txt").write_text("\n\n")
     with pytest.raises(InputError, match=r"empty.txt: has no text"):
         Embed(model=minilm, input=tmp_path / "empty.txt").run()
@@ -139,7 +136,7 @@ def test_a_file_without_texts(minilm: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_latency_is_of_texts_of_one_length(checkpoint: Path, lines: Path, dtype: str):
+def test_latency_is_of_texts_of_one_length(checkpoint, lines, dtype):
     result = Latency(model=checkpoint, input=lines, tokens=7, dtype=dtype, **ONCE).run()
     assert result.record["settings"]["texts"] == 2
     assert [side["name"] for side in result.record["sides"]] == ["cloze", "transformers"]
@@ -148,9 +145,7 @@ def test_latency_is_of_texts_of_one_length(checkpoint: Path, lines: Path, dtype:
     assert "milliseconds per sentence" in result.record["notes"][0]
 
 
-def test_peers_that_are_missing_or_fail_are_left_out_and_named(
-    checkpoint: Path, lines: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_peers_that_are_missing_or_fail_are_left_out_and_named(checkpoint, lines, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "transformers", None)
     monkeypatch.setitem(sys.modules, "sentence_transformers", ModuleType("sentence_transformers"))
     peers, once = "transformers,sentence-transformers", ["--rounds", "1", "--min-seconds", "0", "--quiet"]
@@ -168,9 +163,7 @@ def test_peers_that_are_missing_or_fail_are_left_out_and_named(
 @pytest.mark.parametrize(
     ("benchmark", "texts"), [(partial(Latency, tokens=7), 1), (partial(Embed, texts=3), 3)]
 )
-def test_vectors_beside_busy_processes(
-    benchmark: Callable[..., TimedBenchmark], texts: int, checkpoint: Path, lines: Path
-):
+def test_vectors_beside_busy_processes(benchmark, texts, checkpoint, lines):
     record = benchmark(model=checkpoint, input=lines, busy=1, vs="", **ONCE).run().record
     assert record["busy"]["processes"] == 1
     (side,) = record["busy"]["sides"]
@@ -180,7 +173,7 @@ def test_vectors_beside_busy_processes(
 
 
 @pytest.mark.exhaustive
-def test_processes_give_equal_answers(checkpoint: Path):
+def test_processes_give_equal_answers(checkpoint):
     run = checkpoint.parent
     (run / "run.toml").touch()
     (run / "latest").symlink_to(checkpoint.name)
@@ -192,6 +185,6 @@ def test_processes_give_equal_answers(checkpoint: Path):
 
 
 @pytest.mark.slow
-def test_a_process_that_fails_is_named(tmp_path: Path):
+def test_a_process_that_fails_is_named(tmp_path):
     with pytest.raises(RunError, match="-m cloze fill"):
         Start(model=tmp_path, vs="", **ONCE).run()

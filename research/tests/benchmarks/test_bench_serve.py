@@ -23,18 +23,18 @@ FIGURES = ServerFigures(
 )
 
 
-def test_growth_leaves_the_first_round_out() -> None:
+def test_growth_leaves_the_first_round_out():
     assert FIGURES.growth == pytest.approx(0.5)
 
 
-def test_recovery_ends_when_a_second_is_as_good_as_the_worst_before() -> None:
+def test_recovery_ends_when_a_second_is_as_good_as_the_worst_before():
     assert FIGURES.recovery_seconds == 4
     never = replace(FIGURES.recovery, by_second=FIGURES.recovery.by_second[:3])
     assert replace(FIGURES, recovery=never).recovery_seconds is None
     assert "again: not recovered" in replace(FIGURES, recovery=never).as_text()
 
 
-def test_text_and_record() -> None:
+def test_text_and_record():
     text = FIGURES.as_text()
     for part in (
         "100 requests per second",
@@ -60,20 +60,20 @@ def test_text_and_record() -> None:
         replace(FIGURES, health=replace(FIGURES.health, statuses={200: 5, 503: 1})),
     ],
 )
-def test_failures_are_refused(wrong: ServerFigures) -> None:
+def test_failures_are_refused(wrong):
     FIGURES.result().require_agreement()
     with pytest.raises(RunError):
         wrong.result().require_agreement()
 
 
 @pytest.mark.parametrize("wrong", [{"rate": 0.0}, {"seconds": 0}, {"soak": 9}, {"tokens": 2}])
-def test_wrong_flags_are_refused(wrong: dict[str, float]) -> None:
+def test_wrong_flags_are_refused(wrong):
     with pytest.raises(InputError, match=f"--{next(iter(wrong))}"):
-        Serve(model=Path("model"), **wrong)  # type: ignore[arg-type]
+        Serve(model=Path("model"), **wrong)
 
 
 @pytest.mark.exhaustive
-def test_a_short_load(minilm: Path) -> None:
+def test_a_short_load(minilm):
     if shutil.which("wrk") is None or shutil.which("hey") is None:
         pytest.skip("needs wrk and hey")
     result = Serve(model=minilm, tokens=8, rate=8, seconds=2, soak=50).run()

@@ -2,7 +2,6 @@
 
 import os
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from cloze.errors import InputError
 ONCE = {"rounds": 1, "min_seconds": 0.0}
 
 
-def test_tokenizing_gives_equal_ids(text: Path, vocabulary: Path):
+def test_tokenizing_gives_equal_ids(text, vocabulary):
     result = Tokenize(input=(str(text),), vocab=vocabulary, **ONCE).run()
     (check,) = result.checks
     assert check.difference == 0.0
@@ -24,7 +23,7 @@ def test_tokenizing_gives_equal_ids(text: Path, vocabulary: Path):
 
 
 @pytest.mark.slow
-def test_building_a_corpus_gives_equal_ids(text: Path, vocabulary: Path):
+def test_building_a_corpus_gives_equal_ids(text, vocabulary):
     result = BuildCorpus(input=(str(text),), vocab=vocabulary, **ONCE).run()
     (check,) = result.checks
     assert check.difference == 0.0
@@ -33,7 +32,7 @@ def test_building_a_corpus_gives_equal_ids(text: Path, vocabulary: Path):
     assert size == pytest.approx(len(text.read_bytes()) / 1e6, rel=0.01, abs=5e-4)
 
 
-def test_a_vocabulary_is_as_good_as_the_peers(tmp_path: Path):
+def test_a_vocabulary_is_as_good_as_the_peers(tmp_path):
     draw = random.Random(1)
     syllables = ["ba", "ro", "ti", "lun", "ke", "sha", "mor"]
     words = ["".join(draw.choices(syllables, k=draw.randint(1, 4))) for _ in range(300)]
@@ -46,12 +45,12 @@ def test_a_vocabulary_is_as_good_as_the_peers(tmp_path: Path):
     assert check.holds, check
 
 
-def test_without_a_vocabulary_the_text_must_be_large_enough(text: Path):
+def test_without_a_vocabulary_the_text_must_be_large_enough(text):
     with pytest.raises(InputError, match=r"--vocab: .*Give a vocabulary, or more text"):
         Tokenize(input=(str(text),)).run()
 
 
-def test_only_the_beginning_of_a_text_is_taken(text: Path, vocabulary: Path):
+def test_only_the_beginning_of_a_text_is_taken(text, vocabulary):
     result = Tokenize(input=(str(text),), vocab=vocabulary, megabytes=0.0005, vs="", **ONCE).run()
     assert result.record["settings"]["lines"] < 10
 
@@ -62,7 +61,7 @@ def test_tokens_that_differ():
     assert not compare_tokens("p", ours, ours[:3]).holds
 
 
-def test_threads_are_restored(monkeypatch: pytest.MonkeyPatch):
+def test_threads_are_restored(monkeypatch):
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "yes")
     monkeypatch.delenv("RAYON_NUM_THREADS", raising=False)
     with tokenizers_threads(1):

@@ -144,7 +144,7 @@ def results(output: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_every_kind_of_variant_is_trained_and_scored(done: Path) -> None:
+def test_every_kind_of_variant_is_trained_and_scored(done):
     found = results(done / "out")
     variants = ["masked", "ltr", "rtl", "ltr-bilstm", "both", "sinusoidal", "untrained"]
     assert [(run["seed"], run["variant"]) for run in found["runs"]] == [
@@ -179,9 +179,7 @@ def test_every_kind_of_variant_is_trained_and_scored(done: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_data_named_later_add_only_their_task(
-    study: Study, output: Path, data: Path, tasks_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_named_later_add_only_their_task(study, output, data, tasks_data, monkeypatch):
     asked = []
 
     def finetune(task: Any, config: FinetuneConfig, run: Path, launch: Any) -> dict[str, float]:
@@ -200,9 +198,7 @@ def test_data_named_later_add_only_their_task(
 
 
 @pytest.mark.slow
-def test_fine_tuning_continues_after_a_kill(
-    data: Path, reviews: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fine_tuning_continues_after_a_kill(data, reviews, tmp_path, monkeypatch):
     made = masked_study(tmp_path, "points = 2\n")
 
     with monkeypatch.context() as patched:
@@ -235,9 +231,7 @@ def test_fine_tuning_continues_after_a_kill(
 
 
 @pytest.mark.slow
-def test_a_record_needs_only_the_numbers_of_finished_runs(
-    study: Study, output: Path, done: Path, data: Path, reviews: dict[str, Path]
-) -> None:
+def test_a_record_needs_only_the_numbers_of_finished_runs(study, output, done, data, reviews):
     for run in (output / "runs").glob("*/seed-*"):
         for path in [*run.iterdir(), *run.glob("tasks/*/*/*")]:
             is_score = path.name in ("run.toml", "scores.json")
@@ -266,15 +260,7 @@ def test_a_record_needs_only_the_numbers_of_finished_runs(
 
 
 @pytest.mark.exhaustive
-def test_the_sources_of_an_encoder_may_not_change(
-    study: Study,
-    output: Path,
-    done: Path,
-    data: Path,
-    tasks_data: dict[str, Path],
-    reviews: dict[str, Path],
-    tmp_path: Path,
-) -> None:
+def test_the_sources_of_an_encoder_may_not_change(study, output, done, data, tasks_data, reviews, tmp_path):
     other = NANO.replace('bilstm_on = "ltr"', 'bilstm_on = "rtl"')
     with pytest.raises(InputError, match=r"ltr-bilstm/seed-4: was made with another bilstm_on"):
         plan_study(write_study(tmp_path, other), data, output, tasks_data)
@@ -297,9 +283,7 @@ def test_the_sources_of_an_encoder_may_not_change(
 
 
 @pytest.mark.slow
-def test_a_checkpoint_may_not_change_between_seeds(
-    done: Path, reviews: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_checkpoint_may_not_change_between_seeds(done, reviews, tmp_path):
     head, _, tail = NANO.partition("[variants.masked]")
     text = f'{head}[variants.masked]\ncheckpoint = "{tmp_path}/model"\n{tail[tail.index("[tasks.films]") :]}'
     made = write_study(tmp_path, text)
@@ -314,9 +298,7 @@ def test_a_checkpoint_may_not_change_between_seeds(
 
 
 @pytest.mark.slow
-def test_scores_on_other_data_are_refused(
-    study: Study, done: Path, data: Path, tasks_data: dict[str, Path], tmp_path: Path
-) -> None:
+def test_scores_on_other_data_are_refused(study, done, data, tasks_data, tmp_path):
     shutil.copytree(tasks_data["reviews"], tmp_path / "moved")
     plan_study(study, data, done / "out", {"reviews": tmp_path / "moved"})
     with (tmp_path / "moved/dev.tsv").open("a") as stream:
@@ -326,9 +308,7 @@ def test_scores_on_other_data_are_refused(
 
 
 @pytest.mark.exhaustive
-def test_a_stopped_study_continues_with_moved_data(
-    data: Path, tasks_data: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_study_continues_with_moved_data(data, tasks_data, tmp_path, monkeypatch):
     made = masked_study(tmp_path)
     for place in ("first", "then"):
         shutil.copytree(data, tmp_path / place / "data")
@@ -349,7 +329,7 @@ def test_a_stopped_study_continues_with_moved_data(
     assert results(tmp_path / "out")["runs"][0]["tasks"]["films"]["points"] == [100.0]
 
 
-def test_combined_encoders_need_tasks(study: Study, data: Path, tmp_path: Path) -> None:
+def test_combined_encoders_need_tasks(study, data, tmp_path):
     planned = {run.variant for run in plan_study(study, data, tmp_path / "out")}
     assert planned == {"masked", "ltr", "rtl", "sinusoidal", "untrained"}
 
@@ -394,14 +374,12 @@ def test_combined_encoders_need_tasks(study: Study, data: Path, tmp_path: Path) 
         ),
     ],
 )
-def test_errors_in_a_study_are_one_line(
-    tasks_data: dict[str, Path], tmp_path: Path, old: str, new: str, message: str
-) -> None:
+def test_errors_in_a_study_are_one_line(tasks_data, tmp_path, old, new, message):
     with pytest.raises(InputError, match=message):
         plan_study(write_study(tmp_path, NANO.replace(old, new)), tmp_path / "data", tmp_path, tasks_data)
 
 
-def test_the_score_is_the_mean_of_all_seeds(tmp_path: Path) -> None:
+def test_the_score_is_the_mean_of_all_seeds(tmp_path):
     task = StudyTask("classification", "reviews", "accuracy", 100.0, {"seeds": 3})
     task_run = TaskRun("films", task, None, tmp_path)
     reached = [{"accuracy": share, "examples": 10} for share in (0.6, 0.7, 0.8)]
@@ -415,14 +393,14 @@ def test_the_score_is_the_mean_of_all_seeds(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_remains_of_a_kill_are_removed(study: Study, output: Path, data: Path) -> None:
+def test_remains_of_a_kill_are_removed(study, output, data):
     left = output / "runs/masked/seed-4/tasks/films/1/checkpoints"
     shutil.copytree(output / "runs/masked/seed-4/checkpoints", left)
     run_study(study, data, output)
     assert not left.exists()
 
 
-def test_wrong_data_of_tasks_are_reported_at_once(study: Study, tmp_path: Path) -> None:
+def test_wrong_data_of_tasks_are_reported_at_once(study, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"empty: no train"):
         plan_study(study, tmp_path, tmp_path, {"reviews": tmp_path / "empty"})
@@ -430,7 +408,7 @@ def test_wrong_data_of_tasks_are_reported_at_once(study: Study, tmp_path: Path) 
         plan_study(study, tmp_path, tmp_path, {"mnli": tmp_path})
 
 
-def test_published_scores_equal_the_facts(shared: Path) -> None:
+def test_published_scores_equal_the_facts(shared):
     facts = (shared / "anchors/bert-facts.md").read_text("utf-8")
     facts = " ".join(re.sub(r"[|*/]", " ", facts).split())
     for table, named in {"table5": False, "table6": False, "table7": False, "table8": True}.items():
@@ -441,7 +419,7 @@ def test_published_scores_equal_the_facts(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ABLATIONS)
-def test_every_ablation_is_planned(table: str, tmp_path: Path) -> None:
+def test_every_ablation_is_planned(table, tmp_path):
     made = read_ablation(table, AblationConfig(seeds=2, device="cpu"))
     assert made.published is not None
     assert made.published.table == table
@@ -454,7 +432,7 @@ def test_every_ablation_is_planned(table: str, tmp_path: Path) -> None:
     assert {run.config.device for run in runs if run.config is not None} == {"cpu"}
 
 
-def test_published_ablations_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_published_ablations_are_printed(capsys):
     tables = published_tables()
     for table in ABLATIONS:
         assert main([table]) == 0
@@ -473,9 +451,7 @@ NANO_TABLE = [
 ]
 
 
-def test_a_budget_of_time_sets_the_steps(
-    study: Study, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_budget_of_time_sets_the_steps(study, data, tmp_path, capsys):
     config = AblationConfig(budget_seconds=3.0, settings=tuple(NANO_TABLE), device="cpu")
     made = start_ablation("figure5", config, data, tmp_path / "out")
     assert made.settings["steps"] % made.points == 0 < made.settings["steps"]
@@ -488,13 +464,7 @@ def test_a_budget_of_time_sets_the_steps(
 
 
 @pytest.mark.slow
-def test_an_ablation_from_the_command_line(
-    data: Path,
-    tasks_data: dict[str, Path],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_ablation_from_the_command_line(data, tasks_data, tmp_path, capsys, monkeypatch):
     recipe = (REPOSITORY / "research/experiments/studies/table7.toml").read_text()
     small = recipe.replace("lstm_size = 256", "lstm_size = 8").replace("epochs = 4", "epochs = 1")
     (tmp_path / "table7.toml").write_text(small)
@@ -532,9 +502,7 @@ def test_an_ablation_from_the_command_line(
     assert len(json.loads(capsys.readouterr().out)["runs"]) == 3
 
 
-def test_errors_in_an_ablation_are_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_in_an_ablation_are_one_line(tmp_path, capsys, monkeypatch):
     wrong = {
         "table5 --data D": "the flag --output is missing",
         "table5 --data D -o O --model enormous": "'enormous' is not a size",

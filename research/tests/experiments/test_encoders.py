@@ -56,7 +56,7 @@ def save(model: torch.nn.Module, directory: Path) -> Path:
     return directory
 
 
-def test_bidirectional_lm_concatenates_two_encoders(tmp_path: Path) -> None:
+def test_bidirectional_lm_concatenates_two_encoders(tmp_path):
     left, right = encoder("left"), encoder("right")
     both = BidirectionalLM.of(left, right)
     assert both.config.hidden_size == 88
@@ -71,7 +71,7 @@ def test_bidirectional_lm_concatenates_two_encoders(tmp_path: Path) -> None:
             BidirectionalLM.of(*wrong)
 
 
-def test_bilstm_on_a_causal_encoder_sees_both_sides(tmp_path: Path) -> None:
+def test_bilstm_on_a_causal_encoder_sees_both_sides(tmp_path):
     model = BiLSTMOnBert.of(encoder("left"), generator=torch.Generator().manual_seed(3)).eval()
     before, _ = encode(model, IDS)
     after, _ = encode(model, [*IDS[:3], 66, *IDS[4:]])
@@ -90,7 +90,7 @@ def test_bilstm_on_a_causal_encoder_sees_both_sides(tmp_path: Path) -> None:
     assert isinstance(answering.bert, BiLSTMOnBert)
 
 
-def test_sinusoidal_positions_follow_the_formula() -> None:
+def test_sinusoidal_positions_follow_the_formula():
     table = sinusoidal_positions(61, 48)
     assert table[7, 6].item() == pytest.approx(math.sin(7 / 10_000 ** (6 / 48)), abs=1e-6)
     assert table[7, 7].item() == pytest.approx(math.cos(7 / 10_000 ** (6 / 48)), abs=1e-6)

@@ -69,7 +69,7 @@ def trained(variant: str, seed: int, losses: tuple[float, ...], **changes: Any) 
     return replace(run, **changes)
 
 
-def test_scores_are_compared_with_the_paper(tmp_path: Path) -> None:
+def test_scores_are_compared_with_the_paper(tmp_path):
     published = {
         "table": "table8",
         "rows": {"a": "80/10/10", "b": "100/0/0", "c": "80/20/0"},
@@ -107,21 +107,21 @@ def test_scores_are_compared_with_the_paper(tmp_path: Path) -> None:
     assert ">the paper's<" in picture
 
 
-def test_scores_are_paired_by_seed() -> None:
+def test_scores_are_paired_by_seed():
     scores = {"base": {1: 90.0, 2: 40.0, 3: 50.0}, "late": {3: 51.0, 2: 43.0}}
     _, late = score_rows(scores, "base", {})
     assert late.difference is not None
     assert late.difference.mean == pytest.approx(2.0)
 
 
-def test_perplexity_is_of_text_as_in_training() -> None:
+def test_perplexity_is_of_text_as_in_training():
     pairs, segments = {MASKED: math.log(9.0), NEXT_SENTENCE: 0.5}, {MASKED: math.log(4.0)}
     assert RunResult("a", 1, pairs=pairs, segments=segments).score(PERPLEXITY) == pytest.approx(9.0)
     assert RunResult("a", 1, pairs={MASKED: 3.0}, segments=segments).score(PERPLEXITY) == pytest.approx(4.0)
     assert RunResult("a", 1, neighbors=segments).score(PERPLEXITY) is None
 
 
-def test_other_sizes_are_compared_with_the_papers(tmp_path: Path) -> None:
+def test_other_sizes_are_compared_with_the_papers(tmp_path):
     columns = {"perplexity": "LM (ppl)", "MRPC": "MRPC"}
     published = {"table": "table6", "rows": {}, "columns": columns}
     runs = [
@@ -139,7 +139,7 @@ def test_other_sizes_are_compared_with_the_papers(tmp_path: Path) -> None:
         assert f">{text}<" in picture
 
 
-def test_rows_of_the_paper_can_be_tasks(tmp_path: Path) -> None:
+def test_rows_of_the_paper_can_be_tasks(tmp_path):
     published = {
         "table": "table7",
         "rows": {"tuned": "Fine-tuning, BERT-Base", "last": "Last Hidden"},
@@ -154,7 +154,7 @@ def test_rows_of_the_paper_can_be_tasks(tmp_path: Path) -> None:
     assert "Learned nothing: bert, last, seed 2 (no entity predicted)." in page
 
 
-def test_every_point_is_compared(tmp_path: Path) -> None:
+def test_every_point_is_compared(tmp_path):
     reached = {"masked": {1: (50.0, 70.0), 2: (52.0, 71.0)}, "ltr": {1: (50.0, 66.0), 2: (51.0, 65.0)}}
     runs = [
         RunResult(
@@ -175,7 +175,7 @@ def test_every_point_is_compared(tmp_path: Path) -> None:
     assert not (tmp_path / "record/differences.svg").exists()
 
 
-def test_a_record_without_the_base(tmp_path: Path) -> None:
+def test_a_record_without_the_base(tmp_path):
     scores = {"NER": TaskScores((50.0, 70.0))}
     losses = {"seconds": (1.0,), "masked_lm_losses": (5.0,), "held_out_as": "x"}
     ltr = RunResult("ltr", 2, steps=80, tasks=scores, **losses)
@@ -186,12 +186,12 @@ def test_a_record_without_the_base(tmp_path: Path) -> None:
         assert "differences.svg" not in page
 
 
-def test_a_table_without_published_scores_has_no_columns_for_them() -> None:
+def test_a_table_without_published_scores_has_no_columns_for_them():
     rows = score_rows({"a": {1: 2.0}, "b": {1: 3.0}}, "a", {})
     assert ScoreTable("", "a", rows).lines[2].splitlines()[0] == "|  | seeds | ours | less the base's |"
 
 
-def test_the_table_has_the_time_to_the_final_loss_of_the_base(tmp_path: Path) -> None:
+def test_the_table_has_the_time_to_the_final_loss_of_the_base(tmp_path):
     runs = [
         trained("base", 1, (6.0, 5.0, 4.0)),
         trained("fast", 1, (5.0, 3.0, 2.0)),  # 4 is half way from 10 s to 20 s
@@ -208,7 +208,7 @@ def test_the_table_has_the_time_to_the_final_loss_of_the_base(tmp_path: Path) ->
     assert "| slow | 1 | - | 30 | 0.5 | 3.0 | 5.000 | - | 5.000 | - | 0.500 | never |" in page
 
 
-def test_runs_are_paired_by_seed_and_only_on_the_same_instances(tmp_path: Path) -> None:
+def test_runs_are_paired_by_seed_and_only_on_the_same_instances(tmp_path):
     runs = [
         *(trained("base", seed, (7.0, 6.0, loss)) for seed, loss in ((1, 9.0), (2, 4.0), (3, 5.0))),
         *(trained("late", seed, (7.0, 6.0, loss)) for seed, loss in ((3, 5.5), (2, 4.25))),
@@ -219,7 +219,7 @@ def test_runs_are_paired_by_seed_and_only_on_the_same_instances(tmp_path: Path) 
     assert "difference" not in rows["short"]["pairs"]
 
 
-def test_the_record_names_the_machines_of_its_runs(tmp_path: Path) -> None:
+def test_the_record_names_the_machines_of_its_runs(tmp_path):
     losses = (6.0, 5.0, 4.0)
     on_gpu = {**ENVIRONMENT, "device": "a card", "compute_dtype": "bfloat16"}
     runs = [

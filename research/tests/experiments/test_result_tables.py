@@ -26,7 +26,7 @@ def sst2(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_table_of_the_paper(sst2: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_table_of_the_paper(sst2, tmp_path, capsys):
     (tmp_path / "SST-2").mkdir()
     (tmp_path / "SST-2/dev.tsv").write_text("sentence\tlabel\ngood\t1\nbad\t0\n")
     second = model(tmp_path / "second", "sst2", seed=2)
@@ -47,7 +47,7 @@ def test_a_table_of_the_paper(sst2: Path, tmp_path: Path, capsys: Capture) -> No
 
 
 @pytest.mark.parametrize(("table", "rows"), [("table1", 5), ("table2", 10), ("table3", 6), ("table4", 7)])
-def test_published_rows(table: str, rows: int, capsys: Capture) -> None:
+def test_published_rows(table, rows, capsys):
     assert main([table, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert len(found["published"]) == rows
@@ -59,7 +59,7 @@ def test_published_rows(table: str, rows: int, capsys: Capture) -> None:
             assert np.mean(nine) == pytest.approx(scores["Average"], abs=0.11)
 
 
-def test_invalid_tables_are_refused(sst2: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_invalid_tables_are_refused(sst2, tmp_path, capsys):
     wrong = {
         "table9": "unknown table 'table9'. Did you mean table",
         f"table1 -m {sst2}": "--data: no such file or directory",

@@ -17,7 +17,7 @@ PAPER = Run(model=BertModel.sizes()["base"], phases=PAPER_PHASES, steps=1e6, wor
 ROWS_OF_128 = (PhaseConfig(max_seq_length=128, fraction=1.0, batch_size=2048),)
 
 
-def test_weights_are_counted_as_the_model_has_them() -> None:
+def test_weights_are_counted_as_the_model_has_them():
     config = BertConfig(
         vocab_size=37,
         hidden_size=12,
@@ -31,7 +31,7 @@ def test_weights_are_counted_as_the_model_has_them() -> None:
     assert num_parameters(config) == sum(parameter.numel() for parameter in model.parameters())
 
 
-def test_published_runs_are_foretold() -> None:
+def test_published_runs_are_foretold():
     # Devlin et al. 2019, A.2: four days, Base on 16 chips and Large on 64; the rate is that of Base
     chip = find_device("tpu-v2")
     assert plan(PAPER, chip, 16).hours / 96 == pytest.approx(1, abs=0.05)
@@ -45,7 +45,7 @@ def test_published_runs_are_foretold() -> None:
         assert 1 / 1.5 < rate / published < 1.5
 
 
-def test_more_devices_take_less_time_until_the_network_takes_it_all() -> None:
+def test_more_devices_take_less_time_until_the_network_takes_it_all():
     assert all(device.source and device.teraflops_per_second > 1 for device in known_devices().values())
     device = find_device("v100")
     run = replace(PAPER, phases=(PhaseConfig(max_seq_length=128, fraction=1.0, batch_size=4096),))
@@ -64,7 +64,7 @@ def test_more_devices_take_less_time_until_the_network_takes_it_all() -> None:
         plan(run, device, 4097)
 
 
-def test_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verb(capsys):
     assert main(["plan", "-m", "base", "--text", "3.3e9w", "--accelerators", "64", "--tflops", "400"]) == 0
     told = capsys.readouterr().out
     assert "400.0 TFLOP/s (given with --tflops)" in told
@@ -81,12 +81,12 @@ def test_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["study"], ["plan"]], ids=" ".join)
-def test_help_describes_every_flag(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_describes_every_flag(words, capsys):
     command = " ".join(["python -m experiments", *words])
     assert_help_is_complete(main, [*(words or ["table1"])], command, capsys)
 
 
-def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_the_commands(capsys):
     assert main(["--help"]) == 0
     assert "python -m experiments study" in capsys.readouterr().out
     assert main([]) == 2

@@ -87,7 +87,7 @@ def results(output: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_runs_are_made_seed_by_seed_and_compared(done: Path) -> None:
+def test_runs_are_made_seed_by_seed_and_compared(done):
     record = results(done)
     made = [(run["seed"], run["variant"]) for run in record["runs"]]
     assert made == [(seed, name) for seed in (4, 5) for name in ("plain", "muon", "no-pairs")]
@@ -109,7 +109,7 @@ def test_runs_are_made_seed_by_seed_and_compared(done: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_record_has_a_page_curves_and_the_study(done: Path) -> None:
+def test_the_record_has_a_page_curves_and_the_study(done):
     artifacts.verify(done / "record", kind="record")
     page = (done / "record/README.md").read_text()
     assert page.startswith("# Nano\n\n| variant | seeds |")
@@ -135,9 +135,7 @@ def data_of(output: Path) -> Path:
 @pytest.mark.protected
 @pytest.mark.timeout(300)
 @pytest.mark.exhaustive
-def test_the_same_command_continues_after_sigkill_and_sigterm(
-    done: Path, data: Path, nano: Path, tmp_path: Path
-) -> None:
+def test_the_same_command_continues_after_sigkill_and_sigterm(done, data, nano, tmp_path):
     output = tmp_path / "out"
     arguments = [str(nano), "--data", str(data), "-o", str(output), "--quiet"]
     command = [sys.executable, "-m", "experiments", "study", *arguments]
@@ -167,9 +165,7 @@ def test_the_same_command_continues_after_sigkill_and_sigterm(
         assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
 
 
-def test_a_dry_run_prints_the_duration(
-    nano: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_prints_the_duration(nano, tmp_path, capsys):
     text = NANO.replace("steps = 8", "budget_seconds = 600")
     nano.write_text(text)
     assert main(["study", str(nano), "--data", "D", "-o", str(tmp_path / "out"), "--dry-run"]) == 0
@@ -184,9 +180,7 @@ def test_a_dry_run_prints_the_duration(
 
 
 @pytest.mark.slow
-def test_other_runs_are_made_after_a_failure(
-    data: Path, nano: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_runs_are_made_after_a_failure(data, nano, tmp_path, monkeypatch):
     def fail_for_muon(config: PretrainConfig, run: Path, *arguments: Any) -> dict[str, float]:
         if config.optimizer.muon is not None:
             raise RunError("loss nan")
@@ -203,7 +197,7 @@ def test_other_runs_are_made_after_a_failure(
 
 
 @pytest.mark.slow
-def test_other_settings_and_other_data_are_refused(done: Path, nano: Path, tmp_path: Path) -> None:
+def test_other_settings_and_other_data_are_refused(done, nano, tmp_path):
     nano.write_text(NANO.replace("learning_rate = 1e-2", "learning_rate = 2e-2"))
     with pytest.raises(InputError, match=r"muon/seed-4: was run with other settings"):
         run_study(read_study(nano), data_of(done), done)
@@ -217,9 +211,7 @@ def test_other_settings_and_other_data_are_refused(done: Path, nano: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_commands_for_other_seeds_may_write_the_record_at_once(
-    done: Path, nano: Path, tmp_path: Path
-) -> None:
+def test_commands_for_other_seeds_may_write_the_record_at_once(done, nano, tmp_path):
     shutil.copytree(done / "runs", tmp_path / "out/runs", symlinks=True)
     made, data = read_study(nano), data_of(done)
     for _ in range(3):
@@ -230,7 +222,7 @@ def test_commands_for_other_seeds_may_write_the_record_at_once(
 
 
 @pytest.mark.slow
-def test_two_commands_cannot_make_the_same_runs(done: Path, nano: Path) -> None:
+def test_two_commands_cannot_make_the_same_runs(done, nano):
     made, data = read_study(nano), data_of(done)
     with FileLock(done / "seed-5.lock"):
         with pytest.raises(InputError, match="another command makes the runs of seed 5"):
@@ -240,7 +232,7 @@ def test_two_commands_cannot_make_the_same_runs(done: Path, nano: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_study_from_a_checkpoint_can_be_run_again(data: Path, nano: Path, tmp_path: Path) -> None:
+def test_a_study_from_a_checkpoint_can_be_run_again(data, nano, tmp_path):
     small = NANO.replace("steps = 8", "steps = 1").replace("seeds = [4, 5]", "seeds = [4]")
     sized = small.replace(SIZE, 'size = "tiny"').partition("[variants.muon")[0]
     nano.write_text(sized)
@@ -253,7 +245,7 @@ def test_a_study_from_a_checkpoint_can_be_run_again(data: Path, nano: Path, tmp_
         plan_study(read_study(nano), data, tmp_path / "out")
 
 
-def test_a_wrong_setting_is_found_before_anything_is_run(nano: Path, data: Path, tmp_path: Path) -> None:
+def test_a_wrong_setting_is_found_before_anything_is_run(nano, data, tmp_path):
     with pytest.raises(InputError, match="--set: sets seed, which a study or its command sets"):
         read_study(nano, ["seed=3"])
     with pytest.raises(InputError, match="seed 9 is not one of the study"):
@@ -265,7 +257,7 @@ def test_a_wrong_setting_is_found_before_anything_is_run(nano: Path, data: Path,
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
-def test_every_bundled_study_can_be_planned(path: Path, tmp_path: Path) -> None:
+def test_every_bundled_study_can_be_planned(path, tmp_path):
     made = read_study(path)
     runs = plan_study(made, tmp_path / "data", tmp_path / "out")
     made_here = [name for name in made.variants if made.origin(name) is None]  # the others want tasks

@@ -4,7 +4,6 @@ import json
 import lzma
 import unicodedata
 from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -174,7 +173,7 @@ def uncased_tokenizer(uncased_vocabulary: list[str]) -> Tokenizer:
 
 
 @pytest.mark.parametrize("name", ["sample_text.txt", "novel.txt.xz"])
-def test_text_in_googles_format_is_not_changed(golden_instances: Path, name: str):
+def test_text_in_googles_format_is_not_changed(golden_instances, name):
     content = (golden_instances / name).read_bytes()
     text = (lzma.decompress(content) if name.endswith(".xz") else content).decode("utf-8-sig")
     for block in text.split("\n\n"):

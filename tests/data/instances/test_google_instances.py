@@ -78,9 +78,7 @@ def _settings(raw: dict[str, Any]) -> GoogleSettings:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.protected
-def test_instances_equal_googles(
-    golden_instances: Path, make_documents, uncased_vocabulary: list[str], tmp_path: Path, name: str
-) -> None:
+def test_instances_equal_googles(golden_instances, make_documents, uncased_vocabulary, tmp_path, name):
     first, *expected = _text(golden_instances / f"{name}.jsonl").splitlines()
     raw = json.loads(first)["settings"]
     rows = _documents([golden_instances / file for file in raw["input_files"]], uncased_vocabulary)
@@ -91,9 +89,7 @@ def test_instances_equal_googles(
 
 
 @pytest.mark.protected
-def test_instances_from_a_data_set_equal_googles(
-    golden_instances: Path, uncased_vocabulary: list[str], tmp_path: Path
-) -> None:
+def test_instances_from_a_data_set_equal_googles(golden_instances, uncased_vocabulary, tmp_path):
     """As `google_instances` of a run has them made: read, cleaned of nothing, tokenized, stored, drawn."""
     (tmp_path / "vocab").mkdir()
     WordPieceTokenizer.from_tokens(uncased_vocabulary).save(tmp_path / "vocab")

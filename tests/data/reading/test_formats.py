@@ -128,7 +128,7 @@ def test_unwrapped_lines_are_kept():
         ("google_bert/sample_text.txt", {"sentences": 1}),
     ],
 )
-def test_layout_of_real_text(shared: Path, names: str, expected: dict[str, int]):
+def test_layout_of_real_text(shared, names, expected):
     found: Counter[str] = Counter()
     for file in (shared / "data").glob(names):
         with open_decompressed(str(file)) as (stream, _):

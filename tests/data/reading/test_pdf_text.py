@@ -77,12 +77,12 @@ def cleaned_documents(path: Path, text_format: str = "auto") -> tuple[list[tuple
         ("", "", 0),
     ],
 )  # fmt: skip
-def test_words_become_whole_and_other_characters_stay(text: str, expected: str, changes: int):
+def test_words_become_whole_and_other_characters_stay(text, expected, changes):
     assert clean_pdf_text(text) == (expected, changes)
 
 
 @given(st.text(st.sampled_from("abA-\u2010\xad\n \ufb01\ufb06é.1")))
-def test_cleaning_changes_marks_alone_and_is_counted(text: str):
+def test_cleaning_changes_marks_alone_and_is_counted(text):
     cleaned, changes = clean_pdf_text(text)
     assert bool(changes) == (cleaned != text)
     assert not re.search("[\xad\ufb00-\ufb06]", cleaned)
@@ -91,13 +91,13 @@ def test_cleaning_changes_marks_alone_and_is_counted(text: str):
 
 
 @pytest.mark.parametrize("unit", ["a", "a-\n", "a" * 50 + "-", "a-\n ", "\xad \n", "-\n\n", "北", "ab-\ncd "])
-def test_long_texts_are_cleaned_in_linear_time(unit: str):
+def test_long_texts_are_cleaned_in_linear_time(unit):
     """Quadratic time would exceed the time limit of tests."""
     text = unit * (400_000 // len(unit))
     assert len(clean_pdf_text(text)[0]) <= len(text)
 
 
-def test_wrapped_lines_are_joined_after_the_words(tmp_path: Path):
+def test_wrapped_lines_are_joined_after_the_words(tmp_path):
     assert EXTRACTED.count("-\n") == len(DIVIDED)
     assert clean_pdf_text(EXTRACTED) == (WHOLE, len(DIVIDED))
     assert {*DIVIDED} <= {*re.findall(r"\w+", WHOLE.lower())}
@@ -107,7 +107,7 @@ def test_wrapped_lines_are_joined_after_the_words(tmp_path: Path):
 
 
 @pytest.mark.parametrize("text_format", ["sentences", "paragraphs", "files", "jsonl"])
-def test_words_are_joined_across_the_lines_of_narrow_columns(tmp_path: Path, text_format: str):
+def test_words_are_joined_across_the_lines_of_narrow_columns(tmp_path, text_format):
     narrow = "the\nclassifi-\ncation of the\nvessel\nneeds\ndimen-\nsions"
     row = json.dumps({"text": narrow})
     (tmp_path / "page").write_text(row if text_format == "jsonl" else narrow)
@@ -117,7 +117,7 @@ def test_words_are_joined_across_the_lines_of_narrow_columns(tmp_path: Path, tex
 
 
 @pytest.mark.filterwarnings("ignore::cloze.errors.DataWarning")
-def test_the_build_reports_the_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_build_reports_the_changes(tmp_path, capsys):
     (tmp_path / "page.txt").write_text(EXTRACTED)
     options = {"vocabulary": "cloze-mini", "clean": "pdf", "progress": True}
     built = cloze.build_dataset(tmp_path / "page.txt", output=tmp_path / "data", **options)
@@ -128,7 +128,7 @@ def test_the_build_reports_the_changes(tmp_path: Path, capsys: pytest.CaptureFix
     assert "pdf: 1 documents with hyphens at line ends, ligatures or soft hyphens" in capsys.readouterr().err
 
 
-def test_cells_of_texts_are_cleaned_and_others_are_not(tmp_path: Path):
+def test_cells_of_texts_are_cleaned_and_others_are_not(tmp_path):
     with (tmp_path / "a.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows(
             [["text", "id"], ["an exam-\nple of\xad it", "a-\nb"], ["\ufb01ne", "\ufb01"]]
@@ -140,7 +140,7 @@ def test_cells_of_texts_are_cleaned_and_others_are_not(tmp_path: Path):
 
 
 @pytest.mark.filterwarnings("ignore::cloze.errors.DataWarning")
-def test_texts_are_learned_from_and_embedded_clean_where_it_is_asked_for(tmp_path: Path):
+def test_texts_are_learned_from_and_embedded_clean_where_it_is_asked_for(tmp_path):
     texts = ["The \ufb01rst exam-\nple", "no\xadne"], ["The first example", "none"]
     for name, written in zip("ab", texts, strict=True):
         rows = [{"text": text, "label": str(number)} for number, text in enumerate(written)]
