@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 
 import cloze
-from cloze.models.bert import BertModel
 from cloze.models.encoder import Encoder
 from cloze.models.heads import BertForNextSentencePrediction, BertForPreTraining
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
-from cloze.tasks.task import Task
 from helpers import task_of
 from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned
 
 TOKENS = (*SPECIAL, *"abcdefgh")
-TASKS: Mapping[str, Task] = {
+TASKS: Mapping[str, cloze.Task] = {
     "TextClassifier": task_of("classification", labels=("bad", "good", "so-so")),
     "MultiLabelClassifier": task_of("multi-label", labels=("x", "y", "z"), thresholds=0.01),
     "TextRegressor": task_of("regression", minimum=0.0, maximum=5.0, pair_column="pair"),
@@ -51,13 +49,13 @@ def write_models(folder: Path) -> None:
     for name, task in TASKS.items():
         write_finetuned(folder / name, task, TOKENS, max_seq_length=16)
     for name, head in HEADS.items():
-        write_checkpoint(folder / name, head(BertModel(tiny_config(TOKENS))), TOKENS)
+        write_checkpoint(folder / name, head(cloze.BertModel(tiny_config(TOKENS))), TOKENS)
 
 
 def write_graphs(folder: Path) -> None:
     """Write the models and a model of texts into `models`, and the graphs of all into `graphs`."""
     write_models(folder / "models")
-    vectors = write_checkpoint(folder / "models" / "Vectors", BertModel(tiny_config(TOKENS)), TOKENS)
+    vectors = write_checkpoint(folder / "models" / "Vectors", cloze.BertModel(tiny_config(TOKENS)), TOKENS)
     settings = SentenceEncoderConfig(
         pooling="max",
         normalize=True,

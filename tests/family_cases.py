@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import cloze
 from cloze.tasks.answers.choice import Choice
 from cloze.tasks.answers.label_set import LabelSet
 from cloze.tasks.answers.number import Number
@@ -16,10 +17,7 @@ from cloze.tasks.answers.span import Span
 from cloze.tasks.answers.tags import Tags
 from cloze.tasks.answers.vectors import Cosine, Retrieval
 from cloze.tasks.features import TextFeature
-from cloze.tasks.registry import find_task
-from cloze.tasks.task import Task
 from cloze.tasks.task_batch import Array
-from cloze.tokenization.tokenizer import Tokenizer
 from helpers import task_of
 
 REVIEWS = task_of("classification", text_column="review", label_column="liked")
@@ -32,7 +30,7 @@ TEXTS = (
 )
 
 
-def tokens_of(tokenizer: Tokenizer, sequence: Any) -> str:
+def tokens_of(tokenizer: cloze.Tokenizer, sequence: Any) -> str:
     """Return the tokens of a sequence, or of the only one of a feature, separated by spaces."""
     [sequence] = getattr(sequence, "sequences", [sequence])
     return " ".join(tokenizer.tokens[i] for i in sequence.input_ids)
@@ -173,16 +171,16 @@ GOLD_OUTPUTS: dict[type, Callable[[Any, Any], Array]] = {
 """The output of a perfect model for a feature, by kind of answer."""
 
 
-def kind_of(task: Task) -> type:
+def kind_of(task: cloze.Task) -> type:
     """Return the class in `GOLD_OUTPUTS` of a task's answer."""
     return next(kind for kind in GOLD_OUTPUTS if isinstance(task.answer, kind))
 
 
-def gold_output(task: Task, feature: Any) -> Array:
+def gold_output(task: cloze.Task, feature: Any) -> Array:
     """Return the output of a perfect model for a feature."""
     return GOLD_OUTPUTS[kind_of(task)](task.answer, feature)
 
 
-FIRST_TASKS = {kind_of(find_task(name)): name for name in reversed(CASES)}
+FIRST_TASKS = {kind_of(cloze.find_task(name)): name for name in reversed(CASES)}
 FAMILIES = sorted({*FIRST_TASKS.values(), "squad_v2"})
 """The first task of each kind of answer: the others differ in data and scores only. SQuAD 2.0 may have no answer."""

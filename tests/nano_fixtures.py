@@ -9,15 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+import cloze
 from cloze import artifacts
-from cloze.finetuning.config import FinetuneConfig
-from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import save_model
-from cloze.tasks.task import Task
-from cloze.tokenization.tokenizer import Tokenizer
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.optimizer import OptimizerConfig
 from helpers import finetuning_of
+from tiny_models import tiny_config
 
 TOKENS = (
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
@@ -26,32 +23,31 @@ TOKENS = (
 
 
 @pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
-    return WordPieceTokenizer.from_tokens(TOKENS, model_max_length=40)
+def tokenizer() -> cloze.Tokenizer:
+    return cloze.WordPieceTokenizer.from_tokens(TOKENS, model_max_length=40)
 
 
 @pytest.fixture(scope="session")
-def build_encoder() -> Callable[..., BertModel]:
-    def build(layers: int = 2) -> BertModel:
-        config = BertConfig(
-            vocab_size=len(TOKENS),
-            hidden_size=20,
-            num_hidden_layers=layers,
-            num_attention_heads=4,
-            intermediate_size=28,
-            max_position_embeddings=40,
-            initializer_range=0.1,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-        )
-        return BertModel(config, generator=torch.Generator().manual_seed(1))
+def build_encoder() -> Callable[..., cloze.BertModel]:
+    def build(layers: int = 2) -> cloze.BertModel:
+        sizes = {
+            "hidden_size": 20,
+            "num_hidden_layers": layers,
+            "num_attention_heads": 4,
+            "intermediate_size": 28,
+        }
+        dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+        config = tiny_config(TOKENS, **sizes, **dropout, max_position_embeddings=40, initializer_range=0.1)
+        return cloze.BertModel(config, generator=torch.Generator().manual_seed(1))
 
     return build
 
 
 @pytest.fixture(scope="session")
 def nano_checkpoint(
-    tmp_path_factory: pytest.TempPathFactory, build_encoder: Callable[[], BertModel], tokenizer: Tokenizer
+    tmp_path_factory: pytest.TempPathFactory,
+    build_encoder: Callable[[], cloze.BertModel],
+    tokenizer: cloze.Tokenizer,
 ) -> Path:
     path = tmp_path_factory.mktemp("model") / "nano"
     with artifacts.write_directory(path, kind="checkpoint") as directory:
@@ -72,8 +68,8 @@ def write(tmp_path: Path) -> Callable[[str, Any], Path]:
 
 
 @pytest.fixture(scope="session")
-def config(nano_checkpoint: Path, reviews: Path) -> FinetuneConfig:
-    return FinetuneConfig(
+def config(nano_checkpoint: Path, reviews: Path) -> cloze.FinetuneConfig:
+    return cloze.FinetuneConfig(
         model=str(nano_checkpoint),
         train=str(reviews),
         dev_fraction=0.2,
@@ -89,12 +85,12 @@ def config(nano_checkpoint: Path, reviews: Path) -> FinetuneConfig:
 
 
 @pytest.fixture
-def configure(nano_checkpoint: Path) -> Callable[..., tuple[Task, FinetuneConfig]]:
+def configure(nano_checkpoint: Path) -> Callable[..., tuple[cloze.Task, cloze.FinetuneConfig]]:
     """Return a function from a task, its data and settings, separated by spaces, to the arguments of `finetune`."""
 
     def configure(
         task: str, train: Path, settings: str, *, dev: Path | None = None, model: Path = nano_checkpoint
-    ) -> tuple[Task, FinetuneConfig]:
+    ) -> tuple[cloze.Task, cloze.FinetuneConfig]:
         dev_settings = [] if dev is None else [f"dev={dev}"]
         overrides = [f"model={model}", f"train={train}", *dev_settings, "device=cpu", *settings.split()]
         return finetuning_of(task, overrides)

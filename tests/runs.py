@@ -11,22 +11,19 @@ from torch import Tensor
 import cloze
 from cloze.api.settings import find_initial_checkpoint
 from cloze.finetuning import finetune as finetuning
-from cloze.finetuning.config import FinetuneConfig
 from cloze.finetuning.finetune import scores_of_report
 from cloze.finetuning.preparation import PreparedData, prepare_data
 from cloze.model_paths import resolve_checkpoint
 from cloze.parallel_map import Workers
 from cloze.pretraining import run as pretraining_run
-from cloze.pretraining.config import PretrainConfig
 from cloze.progress import SILENT, Progress
-from cloze.tasks.task import Task
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.model_card import CardInfo
 from cloze.training.run import Launch
 
 
-def pretrain(config: PretrainConfig, run: Path, **options: Any) -> dict[str, float]:
+def pretrain(config: cloze.PretrainConfig, run: Path, **options: Any) -> dict[str, float]:
     """Pre-train, from the checkpoint that the settings name."""
     return pretraining_run.pretrain(config, run, find_initial_checkpoint(config), Launch(**options))
 
@@ -36,7 +33,7 @@ def resume_pretraining(run: Path, **options: Any) -> dict[str, float]:
 
 
 def finetune(
-    task: Task, config: FinetuneConfig, run: Path, *, workers: Workers = 1, **options: Any
+    task: cloze.Task, config: cloze.FinetuneConfig, run: Path, *, workers: Workers = 1, **options: Any
 ) -> dict[str, float]:
     """Fine-tune from the models that the settings name; return the scores."""
     return scores_of_report(finetuning.finetune(task, config, run, Launch(**options), workers=workers))
@@ -52,7 +49,10 @@ CARD, CPU = CardInfo(), DistributedContext(torch.device("cpu"))
 
 
 def prepare(
-    task: Task, config: FinetuneConfig, context: DistributedContext = CPU, progress: Progress = SILENT
+    task: cloze.Task,
+    config: cloze.FinetuneConfig,
+    context: DistributedContext = CPU,
+    progress: Progress = SILENT,
 ) -> PreparedData:
     return prepare_data(task, config, context, progress)
 

@@ -14,8 +14,6 @@ import pytest
 import cloze
 from cloze.callbacks import Callback, MLflowWriter, TensorBoardWriter, WandbWriter
 from cloze.cli import main
-from cloze.errors import InputError, RunError
-from cloze.models.bert import BertModel
 from cloze.training.metrics_log import read_metrics
 from ranks import Ranks
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
@@ -65,7 +63,7 @@ class FailAt(Recorder):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(
-        write_checkpoint(tmp_path_factory.mktemp("m") / "tiny", BertModel(tiny_config(TOKENS)), TOKENS)
+        write_checkpoint(tmp_path_factory.mktemp("m") / "tiny", cloze.BertModel(tiny_config(TOKENS)), TOKENS)
     )
 
 
@@ -141,7 +139,7 @@ def test_every_run_of_several_is_called(model, tmp_path):
     train(model, tmp_path / "runs", recorder, seeds=2, epochs=1)
     starts = [call[1] for call in recorder.calls if call[0] == "start"]
     assert starts == ["seed-12345", "seed-12346"]
-    with pytest.raises(InputError, match="callbacks: are called in this process"):
+    with pytest.raises(cloze.InputError, match="callbacks: are called in this process"):
         train(model, tmp_path / "more", recorder, seeds=2, workers=2)
 
 
@@ -225,7 +223,7 @@ def test_an_error_of_a_service_is_one_line(model, tmp_path, monkeypatch, method)
     monkeypatch.setattr(wandb, "init", lambda **_: Run())
     monkeypatch.setattr(wandb if method == "init" else Run, method, fail)
     with pytest.raises(
-        RunError, match=r"^wandb: LookupError: no such project\. `resume` continues the run\.$"
+        cloze.RunError, match=r"^wandb: LookupError: no such project\. `resume` continues the run\.$"
     ):
         train(model, tmp_path / "run", WandbWriter())
 

@@ -15,7 +15,6 @@ from safetensors.torch import load_file
 import cloze
 from cloze.cli import main
 from cloze.config import read_toml
-from cloze.errors import InputError
 from cloze.hub import HubName, parse_hub_name
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model
@@ -95,7 +94,7 @@ def test_names_are_parsed_as_text_and_as_paths(name, parsed):
     ["hf://", "hf://a/b/c", "hf://a/b@", "hf://../x", "hf://a/b@../x", "hf://datasets/a", "hf://a--b/c"],
 )
 def test_other_texts_are_no_names(name):
-    with pytest.raises(InputError, match="is not the name of a model on the Hub"):
+    with pytest.raises(cloze.InputError, match="is not the name of a model on the Hub"):
         parse_hub_name(name)
 
 
@@ -120,7 +119,7 @@ def test_a_name_works_in_shell_and_python_and_downloads_what_is_read(hub, commit
 def test_a_tokenizer_downloads_no_weights(hub, commit):
     assert cloze.load_tokenizer(URL).tokens == WORDS
     assert hub.downloads() == ["vocab.txt"]
-    with pytest.raises(InputError, match=r"is in the cache of the Hub without config.json\."):
+    with pytest.raises(cloze.InputError, match=r"is in the cache of the Hub without config.json\."):
         cloze.FillMask.load(NAME)
 
 
@@ -440,7 +439,7 @@ def test_push_replaces_a_model_and_creates_branches(hub, run, written, monkeypat
     assert files["model.safetensors"] == (written / "model.safetensors").read_bytes()
     assert not {*SECRETS} & {*files}
     assert repo.refs["main"] != repo.refs["pretrained"]
-    with pytest.raises(InputError, match=r"exists and is public\. Leave out `private`"):
+    with pytest.raises(cloze.InputError, match=r"exists and is public\. Leave out `private`"):
         cloze.push(run, "ardent/films", private=True)
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
+import cloze
 from cloze import config as configuration
 from cloze.arguments import parse_layers
-from cloze.errors import InputError
-from cloze.finetuning.config import FinetuneConfig
 from cloze.parallel_map import map_ordered
 from cloze.pretraining.config import PAPER_PHASES, PretrainConfig
 from cloze.pretraining.data import steps_per_phase
@@ -48,7 +47,9 @@ def number_settings(config: type[Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 SETTINGS = [
-    (config, *setting) for config in (PretrainConfig, FinetuneConfig) for setting in number_settings(config)
+    (config, *setting)
+    for config in (PretrainConfig, cloze.FinetuneConfig)
+    for setting in number_settings(config)
 ]
 
 
@@ -67,7 +68,7 @@ def test_every_number_has_a_limit(config, key, kind, is_list):
     values += ["nan"] if kind is float else []
     for value in values:
         override = f"{key}=[{value}]" if is_list else f"{key}={value}"
-        with pytest.raises(InputError) as refused:
+        with pytest.raises(cloze.InputError) as refused:
             load(config, override)
         assert len(str(refused.value)) <= 2000
 
@@ -86,7 +87,7 @@ def test_every_number_of_a_task_has_a_limit(task, key, kind, is_list):
     values += ["-1"] if kind is int and key not in COUNTED_BACKWARDS else []
     for value in values:
         override = f"{task}.{key}=[{value}, 1]" if is_list else f"{task}.{key}={value}"
-        with pytest.raises(InputError) as refused:
+        with pytest.raises(cloze.InputError) as refused:
             with_settings(find_task(task), configuration.read_dict(overrides=[override]))
         assert len(str(refused.value)) <= 2000
 
@@ -106,24 +107,24 @@ def test_every_number_of_a_task_has_a_limit(task, key, kind, is_list):
     ],
 )
 def test_sizes_beyond_reason_are_refused(override):
-    with pytest.raises(InputError):
+    with pytest.raises(cloze.InputError):
         load(PretrainConfig, override)
 
 
 def test_seeds_go_up_to_the_largest():
-    assert FinetuneConfig(model="m", train="t", seed=2**31 - 2, seeds=2).seeds == 2
+    assert cloze.FinetuneConfig(model="m", train="t", seed=2**31 - 2, seeds=2).seeds == 2
     with pytest.raises(ValueError, match="seeds 3 from seed 2147483646 go beyond 2147483647"):
-        FinetuneConfig(model="m", train="t", seed=2**31 - 2, seeds=3)
+        cloze.FinetuneConfig(model="m", train="t", seed=2**31 - 2, seeds=3)
 
 
 @pytest.mark.parametrize("layers", ["0:99999999999", "-99999999999:0", "9" * 5000, f"1:{'9' * 5000}"])
 def test_layers_beyond_reason_are_refused(layers):
-    with pytest.raises(InputError, match="names no layers"):
+    with pytest.raises(cloze.InputError, match="names no layers"):
         parse_layers(layers)
 
 
 def test_workers_are_limited_and_steps_are_counted_without_a_list_of_them():
-    with pytest.raises(InputError, match="more than 1,024 processes"):
+    with pytest.raises(cloze.InputError, match="more than 1,024 processes"):
         next(map_ordered(str, [1, 2], workers=10**9))
     assert steps_per_phase(10**9, PAPER_PHASES) == [899_999_999, 100_000_001]
     assert steps_per_phase(10, PAPER_PHASES) == [9, 1]

@@ -10,7 +10,6 @@ from safetensors.torch import load_file
 
 import cloze
 from cloze.cli import main
-from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
@@ -19,7 +18,9 @@ TOKENS = (*SPECIAL, "it", "was", ".")
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    head = BertForPreTraining(BertModel(tiny_config(TOKENS), generator=torch.Generator().manual_seed(2)))
+    head = BertForPreTraining(
+        cloze.BertModel(tiny_config(TOKENS), generator=torch.Generator().manual_seed(2))
+    )
     return write_checkpoint(tmp_path_factory.mktemp("other") / "model", head, TOKENS)
 
 

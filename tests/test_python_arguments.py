@@ -22,7 +22,6 @@ from cloze.arguments import (
     describe,
     iterate_texts,
 )
-from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.parallel_map import AnyWorkers
 from cloze.signatures import check_kind
@@ -63,7 +62,7 @@ class Loaded:
         tagging = task_of("tagging", labels=("O", "B-X", "I-X"))
         squad = task_of("squad_v2", doc_stride=5, null_threshold=1.0, max_query_length=4)
         self.path = write_checkpoint(
-            place / "model", BertForPreTraining(BertModel(tiny_config(TOKENS))), TOKENS
+            place / "model", BertForPreTraining(cloze.BertModel(tiny_config(TOKENS))), TOKENS
         )
         pairs = write_finetuned(place / "matcher", labels.with_settings({"pair_column": "pair"}), TOKENS)
         self.match = cloze.TextClassifier.load(pairs, device="cpu")

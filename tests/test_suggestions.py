@@ -7,7 +7,6 @@ import pytest
 
 import cloze
 from cloze.cli import main
-from cloze.errors import InputError
 from cloze.suggestions import MAX_LISTED, did_you_mean, list_names
 from helpers import task_of
 
@@ -35,7 +34,7 @@ def test_settings_tasks_and_the_module_suggest_their_names():
     form = 'settings={"optimizer.weight_decay": …}'
     unknown = "finetune() got an unexpected keyword argument 'weight_decay'"
     assert str(raised.value) == f"{unknown}. Did you mean {form}?"
-    with pytest.raises(InputError, match=r"Did you mean classification\.label_column\?"):
+    with pytest.raises(cloze.InputError, match=r"Did you mean classification\.label_column\?"):
         task_of("classification", label_colum="stars")
     with pytest.raises(AttributeError, match=r"Did you mean cloze.FillMask\?"):
         getattr(cloze, "FilMask")  # noqa: B009

@@ -6,13 +6,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
+import cloze
 from cloze import artifacts
 from cloze.file_names import TASK_FILE
-from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import save_model
 from cloze.tasks.config import TaskSettings, to_toml
-from cloze.tasks.task import Task
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SIZES: dict[str, int] = {
@@ -31,17 +29,17 @@ def numbered_tokens(size: int) -> list[str]:
     return [*SPECIAL, *(f"w{number}" for number in range(size - len(SPECIAL)))]
 
 
-def tiny_config(tokens: Sequence[str], **settings: float) -> BertConfig:
+def tiny_config(tokens: Sequence[str], **settings: float) -> cloze.BertConfig:
     sizes = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 3, "intermediate_size": 20}
     other = {"max_position_embeddings": 30, "initializer_range": 0.5}
-    return BertConfig(**{"vocab_size": len(tokens), **sizes, **other, **settings})  # type: ignore[arg-type]
+    return cloze.BertConfig(**{"vocab_size": len(tokens), **sizes, **other, **settings})  # type: ignore[arg-type]
 
 
 def write_checkpoint(
     path: Path,
     model: nn.Module,
     tokens: Sequence[str],
-    task: Task | None = None,
+    task: cloze.Task | None = None,
     *,
     max_seq_length: int = 12,
     labels: Sequence[str] = (),
@@ -51,7 +49,11 @@ def write_checkpoint(
     with artifacts.write_directory(path, kind="checkpoint") as directory:
         labels = labels or (() if task is None else task.answer.class_names)
         save_model(
-            directory, model, WordPieceTokenizer.from_tokens(tokens), labels=labels, problem_type=problem_type
+            directory,
+            model,
+            cloze.WordPieceTokenizer.from_tokens(tokens),
+            labels=labels,
+            problem_type=problem_type,
         )
         if task is not None:
             (directory / TASK_FILE).write_text(to_toml(task, TaskSettings(max_seq_length=max_seq_length)))
@@ -60,7 +62,7 @@ def write_checkpoint(
 
 def write_finetuned(
     path: Path,
-    task: Task,
+    task: cloze.Task,
     tokens: Sequence[str],
     *,
     seed: int = 4,
@@ -69,6 +71,6 @@ def write_finetuned(
 ) -> Path:
     """Write a random model of a task."""
     generator = torch.Generator().manual_seed(seed)
-    encoder = BertModel(tiny_config(tokens, **settings), generator=generator)
+    encoder = cloze.BertModel(tiny_config(tokens, **settings), generator=generator)
     model = task.answer.head(encoder, generator=generator)
     return write_checkpoint(path, model, tokens, task, max_seq_length=max_seq_length)

@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from cloze import artifacts
 from cloze.cli import main
-from cloze.models.bert import BertConfig, BertModel
-from cloze.models.checkpoint import save_model
-from cloze.tokenization.wordpiece import WordPieceTokenizer
+from cloze.models.bert import BertModel
+from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NANO = tuple(
@@ -149,21 +147,13 @@ def command_runner(capsys: pytest.CaptureFixture[str]) -> Cloze:
     return run
 
 
-FILM_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "book")
+FILM_TOKENS = (*SPECIAL, "good", "bad", "film", "book")
 
 
 def save_film_encoder(directory: Path, **config: Any) -> None:
     """Save an encoder that learns within seconds whether a film or a book is good or bad."""
-    bert_config = BertConfig(
-        vocab_size=len(FILM_TOKENS),
-        hidden_size=12,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=20,
-        max_position_embeddings=16,
-        initializer_range=0.2,
-        **config,
+    sizes = {"num_attention_heads": 2, "max_position_embeddings": 16, "initializer_range": 0.2}
+    encoder = BertModel(
+        tiny_config(FILM_TOKENS, **sizes, **config), generator=torch.Generator().manual_seed(1)
     )
-    with artifacts.write_directory(directory, kind="checkpoint") as checkpoint:
-        encoder = BertModel(bert_config, generator=torch.Generator().manual_seed(1))
-        save_model(checkpoint, encoder, WordPieceTokenizer.from_tokens(FILM_TOKENS))
+    write_checkpoint(directory, encoder, FILM_TOKENS)

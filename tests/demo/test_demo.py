@@ -9,15 +9,13 @@ from pathlib import Path
 
 import pytest
 
+import cloze
 from cloze.cli import load_verb, main
 from cloze.config import read_toml
 from cloze.data.reading.formats import read_rows
-from cloze.demo.examples import write_examples
 from cloze.demo.novels import NOVELISTS, read_chapters, split_passages
 from cloze.demo.pipeline import MASKED_TEXTS, PAIRS, DemoSize, run_demo, run_stages
-from cloze.errors import InputError
 from cloze.file_io import sha256_of_file
-from cloze.progress import Progress
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,7 +46,7 @@ def test_there_are_twelve_novels_whose_passages_join_consecutive_sentences():
 @pytest.mark.slow
 def test_the_demo_runs_all_stages_and_opens_no_connection(tmp_path, capsys, connections):
     output = tmp_path / "demo run"
-    result = run_stages(output, SMALL, workers=1, progress=Progress())
+    result = run_stages(output, SMALL, workers=1, progress=cloze.Progress())
     progress = capsys.readouterr().err
     assert connections == []
     lines = result.text.splitlines()
@@ -70,7 +68,7 @@ def test_the_demo_runs_all_stages_and_opens_no_connection(tmp_path, capsys, conn
     test_rows = list(read_rows(output / "passages" / "tested.tsv", ["passage", "novelist"]))
     assert len(test_rows) == 6 * SMALL.test_passages
     _check_printed_commands(output, progress, capsys)
-    with pytest.raises(InputError, match="already exists"):
+    with pytest.raises(cloze.InputError, match="already exists"):
         run_demo(output=output)
 
 
@@ -110,7 +108,7 @@ def test_the_full_demo_has_the_figures_of_the_pages(tmp_path, capsys):
 
 
 def test_the_examples_are_evenly_spaced_passages_by_author_and_the_novels(tmp_path):
-    directory = write_examples(output=tmp_path / "examples")
+    directory = cloze.write_examples(output=tmp_path / "examples")
     for name, counts, digest in (("authors.csv", 200, "4e00d183"), ("other-books.csv", 30, "e144b8c0")):
         assert sha256_of_file(directory / name).startswith(digest)  # pages show the scores of models on them
         rows = list(csv.DictReader((directory / name).read_text("utf-8").splitlines()))
@@ -118,5 +116,5 @@ def test_the_examples_are_evenly_spaced_passages_by_author_and_the_novels(tmp_pa
         assert all(len(row["text"].split()) >= 20 for row in rows)
         assert len({row["text"] for row in rows}) == len(rows)
     assert len(list((directory / "novels").glob("*.xz"))) == 12
-    with pytest.raises(InputError, match="already exists"):
-        write_examples(output=directory)
+    with pytest.raises(cloze.InputError, match="already exists"):
+        cloze.write_examples(output=directory)

@@ -21,10 +21,8 @@ import cloze
 from cloze import artifacts
 from cloze.data.batch import PackedBatch
 from cloze.data.reading import annotations, formats, tables
-from cloze.errors import InputError
 from cloze.models import checkpoint, heads, pooling
 from cloze.models.batch import to_device
-from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
 from cloze.models.external_weights import load_external_model
 from cloze.tasks import registry
@@ -100,7 +98,7 @@ def test_a_pooling_is_one_entry(monkeypatch):
 def encoder(tmp_path: Path) -> Path:
     """A checkpoint that knows one word."""
     tokens = (*SPECIAL, "the")
-    return write_checkpoint(tmp_path / "encoder", BertModel(tiny_config(tokens)), tokens)
+    return write_checkpoint(tmp_path / "encoder", cloze.BertModel(tiny_config(tokens)), tokens)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +193,7 @@ def test_a_kind_of_answer_is_one_file(encoder, tmp_path, monkeypatch):
     (description,) = cloze.describe_tasks("counts")
     assert description.settings["counts.text_column"].default == "text"
     dev.write_text("text\tlabel\nthe\t-1\n")
-    with pytest.raises(InputError, match=r"dev\.tsv:2: '-1' is no count. Write 0, 1, 2, …"):
+    with pytest.raises(cloze.InputError, match=r"dev\.tsv:2: '-1' is no count. Write 0, 1, 2, …"):
         cloze.evaluate(model=run, data=dev, device="cpu")
 
 

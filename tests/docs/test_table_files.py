@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from running import REPOSITORY
 
-from cloze.tasks.registry import find_task
-from cloze.tasks.task import Task
+import cloze
 from helpers import task_of
 
 PAGE = (REPOSITORY / "docs" / "reference" / "table-files.md").read_text("utf-8")
@@ -30,10 +29,10 @@ TASKS = {
 """By the stem of a file, its task."""
 
 
-def read(name: str, directory: Path) -> tuple[Task, list[Any]]:
+def read(name: str, directory: Path) -> tuple[cloze.Task, list[Any]]:
     file = directory / name
     file.write_text(EXAMPLES[name], "utf-8")
-    task = find_task(TASKS[file.stem])
+    task = cloze.find_task(TASKS[file.stem])
     examples = list(task.examples(file))
     return task.fit(examples), examples
 

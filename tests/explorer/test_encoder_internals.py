@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+import cloze
 from cloze.data.batch import collate
-from cloze.errors import InputError
 from cloze.explorer.encoder_internals import (
     attention_map,
     attention_row,
@@ -19,17 +19,15 @@ from cloze.explorer.encoder_internals import (
     trace_token,
 )
 from cloze.explorer.word_in_context import WordInContext, word_in_context
-from cloze.inference.pretrained_heads import FillMask
 from cloze.models.batch import to_device
 from cloze.models.bert import BertLayer, BertModel
 from cloze.models.checkpoint import save_model
 from cloze.models.encoder import encoders
 from cloze.models.heads import BertForMaskedLM
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
 TOKENS = (*SPECIAL, "river", "bank", "money", "the", "##s", "##ing", ".")
-TOKENIZER = WordPieceTokenizer.from_tokens(TOKENS)
+TOKENIZER = cloze.WordPieceTokenizer.from_tokens(TOKENS)
 TEXT, MASKED = "the river [MASK]", 3
 BATCH = to_device(collate([[2, 5, 6, 7, 3], [2, 8, 7, 3], [2, 3]]))
 HEADS = {(0, 1), (2, 0), (2, 3)}
@@ -121,9 +119,9 @@ def test_a_word_may_have_several_tokens_and_occur_once(model):
     found = word_in_context(model, TOKENIZER, "banks", ["the banks", "bank", "bankings"])
     assert [(o.sentence, o.start, o.end) for o in found.occurrences] == [(0, 4, 9)]
     assert not found.project_to_plane()[0].any()
-    with pytest.raises(InputError, match="word: no sentence contains the word 'river'"):
+    with pytest.raises(cloze.InputError, match="word: no sentence contains the word 'river'"):
         word_in_context(model, TOKENIZER, "river", ["the bank"])
-    with pytest.raises(InputError, match="word: the word is empty"):
+    with pytest.raises(cloze.InputError, match="word: the word is empty"):
         word_in_context(model, TOKENIZER, " ", ["the bank"])
 
 
@@ -155,7 +153,7 @@ def test_weights_times_values_are_the_context_that_the_layer_computes(model):
 
 
 def test_too_many_tokens_are_refused(model):
-    with pytest.raises(InputError, match="text: 22 tokens, the model takes 12"):
+    with pytest.raises(cloze.InputError, match="text: 22 tokens, the model takes 12"):
         attention_map(model, TOKENIZER, "bank " * 20)
 
 
@@ -193,7 +191,7 @@ def test_movement_is_the_change_of_direction(masked_lm):
 def test_the_last_layer_predicts_as_fill_mask_does(masked_lm, tmp_path):
     trace = trace_token(masked_lm.bert, TOKENIZER, TEXT, token=MASKED)
     embeddings = masked_lm.bert.embeddings.word_embeddings.weight
-    fill_mask = FillMask.load(write_checkpoint(tmp_path / "model", masked_lm, TOKENS), device="cpu")
+    fill_mask = cloze.FillMask.load(write_checkpoint(tmp_path / "model", masked_lm, TOKENS), device="cpu")
     transformed, logits, candidates = trace_masked_lm(fill_mask, trace.hidden_states, top_k=4)
     (expected,) = fill_mask(TEXT, top_k=4)
     assert [each.token for each in candidates[-1]] == [each.token for each in expected]
@@ -209,7 +207,7 @@ def test_the_last_layer_predicts_as_fill_mask_does(masked_lm, tmp_path):
 def test_hooks_are_removed_and_wrong_tokens_refused(masked_lm):
     encoder = masked_lm.bert
     for token in (-1, 5):
-        with pytest.raises(InputError, match=r"is not in 0\.\.4"):
+        with pytest.raises(cloze.InputError, match=r"is not in 0\.\.4"):
             trace_token(encoder, TOKENIZER, TEXT, token=token)
     assert not any(module._forward_hooks for module in encoder.modules())
 
@@ -277,5 +275,5 @@ def test_every_encoder_computes_without_heads(name):
     ("head", "what"), [((3, 0), r"layer 3 is not in 0\.\.2"), ((0, 4), r"head 4 is not in 0\.\.3")]
 )
 def test_a_head_out_of_range_is_refused(model, head, what):
-    with pytest.raises(InputError, match=f"heads: {what}"), heads_off(model, {(0, 0), head}):
+    with pytest.raises(cloze.InputError, match=f"heads: {what}"), heads_off(model, {(0, 0), head}):
         pass

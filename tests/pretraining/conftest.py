@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import cloze
-from cloze.pretraining.config import PretrainConfig
 from helpers import make_once, resolve_pretraining, write_novel
 from runs import pretrain
 
@@ -68,21 +67,21 @@ def dataset(novel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def nano(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> PretrainConfig:
+def nano(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> cloze.PretrainConfig:
     recipe = tmp_path_factory.mktemp("recipe") / "nano.toml"
     recipe.write_text(NANO)
     return resolve_pretraining(recipe, {"data": str(dataset), "steps": 24})
 
 
 @pytest.fixture(scope="session")
-def quiet(nano: PretrainConfig) -> PretrainConfig:
+def quiet(nano: cloze.PretrainConfig) -> cloze.PretrainConfig:
     """Settings without dropout, whose numbers depend on ranks and micro-batches."""
     model = replace(nano.model, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     return replace(nano, model=model)
 
 
 @pytest.fixture(scope="session")
-def finished(nano: PretrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(nano: cloze.PretrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run for tests that only look at it, start from it, or change a copy."""
 
     def make(directory: Path) -> None:
@@ -99,7 +98,7 @@ def copy(finished: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def pretrained(nano: PretrainConfig, tmp_path: Path) -> Callable[..., Path]:
+def pretrained(nano: cloze.PretrainConfig, tmp_path: Path) -> Callable[..., Path]:
     """A function that pre-trains with changed settings, and returns the run."""
 
     def run_of(name: str = "run", **changes: object) -> Path:

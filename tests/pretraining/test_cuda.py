@@ -10,10 +10,7 @@ import torch
 
 import cloze
 from cloze.data.batch import collate
-from cloze.inference.embedder import Embedder
-from cloze.inference.pretrained_heads import FillMask
 from cloze.models.batch import pin_memory, to_device
-from cloze.pretraining.config import PretrainConfig
 from cloze.training.optimizer import MuonConfig
 from runs import assert_same_run, losses, pretrain
 
@@ -24,7 +21,7 @@ NOTES = [("a fine film", "good"), ("a dull film", "bad"), ("it is fine", "good")
 
 
 @pytest.fixture
-def train(quiet: PretrainConfig, tmp_path: Path) -> Callable[..., Path]:
+def train(quiet: cloze.PretrainConfig, tmp_path: Path) -> Callable[..., Path]:
     """A function that pre-trains without dropout on a device, and returns the run."""
     config = replace(quiet, optimizer=replace(quiet.optimizer, muon=MuonConfig(), bias_correction=True))
 
@@ -69,10 +66,10 @@ def test_a_causal_encoder_trains_as_on_the_cpu(train, quiet):
 
 def test_vectors_and_fills_equal_those_of_the_cpu(train):
     run = train("cpu")
-    on_gpu, on_cpu = (Embedder.load(run, device=device) for device in ("cuda", "cpu"))
+    on_gpu, on_cpu = (cloze.Embedder.load(run, device=device) for device in ("cuda", "cpu"))
     assert on_gpu.engine.number_format == "bfloat16"
     np.testing.assert_allclose(on_gpu(TEXTS), on_cpu(TEXTS), atol=2e-2)
-    fills = [FillMask.load(run, device=device, precision="float32") for device in ("cuda", "cpu")]
+    fills = [cloze.FillMask.load(run, device=device, precision="float32") for device in ("cuda", "cpu")]
     answers = [fill("the [MASK] was dark.")[0] for fill in fills]
     assert [answer.token for answer in answers[0]] == [answer.token for answer in answers[1]]
 

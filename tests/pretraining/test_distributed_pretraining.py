@@ -17,7 +17,6 @@ import cloze
 from cloze import artifacts
 from cloze import config as configuration
 from cloze.model_paths import resolve_checkpoint
-from cloze.pretraining.config import PretrainConfig
 from cloze.training.checkpoints import CheckpointConfig, read_state
 from cloze.training.distributed import DistributionConfig
 from cloze.training.metrics_log import METRICS, read_metrics
@@ -41,13 +40,13 @@ def _assert_same_losses(one: Path, other: Path, *, tolerance: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def alone(quiet: PretrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def alone(quiet: cloze.PretrainConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("runs") / "alone"
     pretrain(replace(quiet, steps=STEPS), run)
     return run
 
 
-def _pretrain_all(*runs: tuple[PretrainConfig, Path]) -> None:
+def _pretrain_all(*runs: tuple[cloze.PretrainConfig, Path]) -> None:
     for config, run in runs:
         pretrain(config, run)
 
@@ -170,7 +169,7 @@ def _torchrun(run: Path, settings: Path, *arguments: str) -> "subprocess.Popen[s
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def _settings(config: PretrainConfig, path: Path) -> Path:
+def _settings(config: cloze.PretrainConfig, path: Path) -> Path:
     path.write_text(configuration.to_toml(config), encoding="utf-8")
     return path
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import cloze
-from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
 from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 
@@ -52,16 +51,16 @@ def test_any_text_is_evaluated(checkpoint, novel):
 
 @pytest.mark.slow
 def test_unsuitable_models_and_data_are_refused(checkpoint, dataset, tmp_path):
-    with pytest.raises(InputError, match="max_seq_length 128, the model takes 64"):
+    with pytest.raises(cloze.InputError, match="max_seq_length 128, the model takes 64"):
         evaluate_pretrained(checkpoint, [dataset], PretrainingEvaluationConfig(max_seq_length=128))
     config = PretrainingEvaluationConfig(max_seq_length=32)
     (tmp_path / "one.txt").write_text("One line alone.\n")
-    with pytest.raises(InputError, match="pairs need two with more"):
+    with pytest.raises(cloze.InputError, match="pairs need two with more"):
         evaluate_pretrained(checkpoint, [tmp_path / "one.txt"], config)
     cloze.build_dataset(tmp_path / "one.txt", vocabulary=dataset, output=tmp_path / "one")
-    with pytest.raises(InputError, match="one: no documents are held out to evaluate on"):
+    with pytest.raises(cloze.InputError, match="one: no documents are held out to evaluate on"):
         evaluate_pretrained(checkpoint, [tmp_path / "one"], config)
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(cloze.InputError, match="no such file"):
         evaluate_pretrained(checkpoint, [tmp_path / "none.txt"], config)
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(cloze.InputError, match="no such file"):
         evaluate_pretrained(tmp_path, [dataset], config)

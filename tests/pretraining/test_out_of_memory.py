@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cloze.errors import RunError
-from cloze.pretraining.config import PretrainConfig
+import cloze
 from cloze.pretraining.objective import PretrainingObjective
 from cloze.training.interrupts import Interrupted
 from ranks import Ranks
@@ -26,7 +25,7 @@ REFUSALS: tuple[Callable[[], Exception], ...] = (
 
 
 @pytest.fixture
-def quiet(quiet: PretrainConfig) -> PretrainConfig:
+def quiet(quiet: cloze.PretrainConfig) -> cloze.PretrainConfig:
     return replace(quiet, steps=STEPS, evaluation=replace(quiet.evaluation, times=1))
 
 
@@ -117,13 +116,13 @@ def test_other_errors_and_sequences_that_do_not_fit_end_the_run(quiet, refuse_at
     with pytest.raises(RuntimeError, match="shapes do not fit"):
         pretrain(quiet, tmp_path / "other")
     refuse_at(most=0)
-    with pytest.raises(RunError, match="out of memory at step 1 with one sequence at a time") as caught:
+    with pytest.raises(cloze.RunError, match="out of memory at step 1 with one sequence at a time") as caught:
         pretrain(quiet, tmp_path / "run")
     assert caught.value.exit_code == 1
     assert "\n" not in str(caught.value)
 
 
-def _pretrain_without_memory_on_the_second_rank(config: PretrainConfig, run: Path) -> None:
+def _pretrain_without_memory_on_the_second_rank(config: cloze.PretrainConfig, run: Path) -> None:
     forward = PretrainingObjective.forward
 
     def refusing_forward(self, batch):

@@ -26,13 +26,13 @@ from cloze.data.instances.instances import DynamicInstances
 from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
-from cloze.inference.pretrained_heads import FillMask, NextSentence
 from cloze.model_paths import resolve_checkpoint
 from cloze.models import encoder
 from cloze.models.checkpoint import load_model, save_model
-from cloze.models.heads import BertForMaskedLM
+from cloze.models.heads import BertForMaskedLM, BertForPreTraining
 from cloze.pretraining.config import GoogleInstancesConfig, ModelConfig, PhaseConfig, PretrainConfig
 from cloze.pretraining.data import PretrainingBatches, PretrainingData, unigram_nats
+from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 from cloze.pretraining.initial_weights import load_for_pretraining
 from cloze.pretraining.run import plan_pretraining
 from cloze.progress import Progress
@@ -61,10 +61,10 @@ def test_run_learns_and_its_checkpoint_fills_masks(nano, finished):
     artifacts.verify(resolve_checkpoint(finished, "latest"), kind="checkpoint")
     assert read_metrics(finished)[-1] == {"kind": "end", "step": 24}
 
-    (candidates,) = FillMask.load(finished)("The [MASK] of the house.", top_k=7)
+    (candidates,) = cloze.FillMask.load(finished)("The [MASK] of the house.", top_k=7)
     assert len(candidates) == 7
     assert candidates[0].probability >= candidates[1].probability
-    assert 0 < NextSentence.load(finished)("He came.", "He left.").probability < 1
+    assert 0 < cloze.NextSentence.load(finished)("He came.", "He left.").probability < 1
 
     card = (resolve_checkpoint(finished, "latest") / "README.md").read_text("utf-8")
     settings = configuration.load(PretrainConfig, finished / "run.toml")
@@ -128,7 +128,7 @@ def test_transformers_loads_the_checkpoint(finished):
     with torch.no_grad():
         logits = model.eval()(**tokenizer(text, return_tensors="pt")).prediction_logits[0]
     position = tokenizer(text)["input_ids"].index(tokenizer.mask_token_id)
-    (ours,) = FillMask.load(directory)(text, top_k=3)
+    (ours,) = cloze.FillMask.load(directory)(text, top_k=3)
     theirs = logits[position].softmax(-1).topk(3)
     assert [c.token for c in ours] == tokenizer.convert_ids_to_tokens(theirs.indices.tolist())
     np.testing.assert_allclose([c.probability for c in ours], theirs.values.numpy(), rtol=1e-5)
@@ -235,9 +235,29 @@ def test_masked_lm_checkpoint_continues_without_pairs(finished, pretrained, tmp_
     loaded = load_for_pretraining(masked, next_sentence=False, seed=0).state_dict()
     expected = load_model(masked, BertForMaskedLM).state_dict()
     assert all(torch.equal(loaded[name], weight) for name, weight in expected.items())
-    assert FillMask.load(
+    assert cloze.FillMask.load(
         pretrained("second", steps=2, init=str(masked), pairs=PairsConfig(next_sentence=False))
     )
+
+
+@pytest.mark.slow
+def test_causal_encoder_is_trained_evaluated_and_refused_for_filling(nano, tmp_path):
+    run = tmp_path / "run"
+    causal = replace(nano.model, attends_to="left")
+    config = replace(nano, steps=24, model=causal, pairs=PairsConfig(next_sentence=False))
+    measured = pretrain(config, run)
+    assert measured["masked_lm_loss"] < math.log(400)
+    model = load_model(resolve_checkpoint(run, "latest"), BertForPreTraining)
+    assert model.config.attends_to == "left"
+    settings = PretrainingEvaluationConfig(
+        max_seq_length=64, max_instances=40, pairs=PairsConfig(next_sentence=False)
+    )
+    found = evaluate_pretrained(resolve_checkpoint(run), [config.data], settings, device="cpu")
+    assert found.masked_lm["masked_lm_loss"] == pytest.approx(measured["masked_lm_loss"], rel=1e-4)
+    with pytest.raises(InputError, match="a model without the masked-word head"):
+        cloze.FillMask.load(run, device="cpu")
+    with pytest.raises(InputError, match=r"attends to left, the settings to all.*attends_to=left"):
+        pretrain(replace(nano, steps=2, init=str(run)), tmp_path / "on")
 
 
 def change_settings(run: Path, *overrides: str) -> None:

@@ -6,21 +6,17 @@ import pytest
 import torch
 
 import cloze
-from cloze.errors import InputError
-from cloze.inference.pretrained_heads import FillMask
 from cloze.model_paths import resolve_checkpoint
-from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import load_model
 from cloze.models.heads import BertForPreTraining
 from cloze.pretraining.initial_weights import map_added_tokens, resize_token_embeddings
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 from runs import pretrain
 
 SPECIAL = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
-def of_words(*words: str) -> WordPieceTokenizer:
-    return WordPieceTokenizer.from_tokens([*SPECIAL, *words])
+def of_words(*words: str) -> cloze.WordPieceTokenizer:
+    return cloze.WordPieceTokenizer.from_tokens([*SPECIAL, *words])
 
 
 OLD = of_words("hot", "fer", "##ret")
@@ -28,7 +24,7 @@ OLD = of_words("hot", "fer", "##ret")
 
 def test_added_tokens_are_found_in_unused_slots_and_at_the_end():
     added = [SPECIAL[0], "ferret", *SPECIAL[2:], "hot", "fer", "##ret", "purr"]
-    new = WordPieceTokenizer.from_tokens(added)
+    new = cloze.WordPieceTokenizer.from_tokens(added)
     assert map_added_tokens(OLD, new, where="data") == {1: [7, 8], 9: [2]}
     assert map_added_tokens(OLD, OLD, where="data") == {}
     longer = replace(OLD, model_max_length=64)
@@ -44,14 +40,16 @@ def test_added_tokens_are_found_in_unused_slots_and_at_the_end():
     ],
 )
 def test_unrelated_vocabularies_are_refused(new, difference):
-    with pytest.raises(InputError, match=rf"some/data: .*{difference}.*vocabulary of cloze vocab extend"):
+    with pytest.raises(
+        cloze.InputError, match=rf"some/data: .*{difference}.*vocabulary of cloze vocab extend"
+    ):
         map_added_tokens(OLD, new, where="some/data")
 
 
 def test_new_rows_are_means_of_old_tokens_and_the_head_stays_tied():
     sizes = {"hidden_size": 6, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 7}
-    config = BertConfig(vocab_size=9, max_position_embeddings=8, **sizes)
-    model = BertForPreTraining(BertModel(config, generator=torch.Generator().manual_seed(1)))
+    config = cloze.BertConfig(vocab_size=9, max_position_embeddings=8, **sizes)
+    model = BertForPreTraining(cloze.BertModel(config, generator=torch.Generator().manual_seed(1)))
     with torch.no_grad():
         model.masked_lm.bias.copy_(torch.arange(9.0))
     table = model.bert.embeddings.word_embeddings.weight.detach().clone()
@@ -82,5 +80,5 @@ def test_continued_run_extends_the_vocabulary(nano, finished, novel, tmp_path):
     pretrain(replace(nano, **settings), tmp_path / "second")
     checkpoint = resolve_checkpoint(tmp_path / "second", "latest")
     assert load_model(checkpoint).config.vocab_size == extended.tokens
-    (candidates,) = FillMask.load(tmp_path / "second")("Mr. [MASK] said.", top_k=3)
+    (candidates,) = cloze.FillMask.load(tmp_path / "second")("Mr. [MASK] said.", top_k=3)
     assert len(candidates) == 3

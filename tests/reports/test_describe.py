@@ -12,12 +12,10 @@ from cloze import artifacts
 from cloze.cli import main
 from cloze.data.dataset import Dataset
 from cloze.errors import InputError
-from cloze.models.bert import BertModel
 from cloze.models.checkpoint import KIND, save_model
 from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
 from cloze.reports.describe import describe
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 from corpora import rows_of
 from helpers import flip_bit
 from tiny_models import tiny_config, write_checkpoint
@@ -27,11 +25,11 @@ PIECES = [*SPECIAL_TOKENS, "[unused0]", *"abcdefghijklmnop", "."]
 
 @pytest.fixture
 def tokenizer():
-    return WordPieceTokenizer.from_tokens(PIECES)
+    return cloze.WordPieceTokenizer.from_tokens(PIECES)
 
 
 def tiny(head):
-    return head(BertModel(tiny_config(PIECES, num_hidden_layers=2, max_position_embeddings=17)))
+    return head(cloze.BertModel(tiny_config(PIECES, num_hidden_layers=2, max_position_embeddings=17)))
 
 
 @pytest.fixture

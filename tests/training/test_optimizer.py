@@ -210,8 +210,3 @@ def test_the_rate_falls_from_the_head_to_the_embeddings(layer_decay):
     for name, parameter in model.named_parameters():
         depth = next((depth for part, depth in depths.items() if part in name), 0)
         assert rates[parameter] == pytest.approx(1e-3 * layer_decay**depth), name
-
-
-def test_weight_decay_is_that_of_matrices():
-    groups = build_optimizer(nn.Linear(2, 2), OptimizerConfig()).param_groups
-    assert [(len(group["params"]), group["weight_decay"]) for group in groups] == [(1, 0.01), (1, 0.0)]

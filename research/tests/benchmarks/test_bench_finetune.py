@@ -6,19 +6,17 @@ from functools import partial
 import pytest
 import torch
 
+import cloze
 from benchmarks.__main__ import main
 from benchmarks.transformers_trainer import build_padded_model
 from cloze.data.batch import collate
-from cloze.errors import InputError
 from cloze.models.batch import to_device
-from cloze.models.bert import BertModel
 from cloze.models.heads import (
     BertForMultipleChoice,
     BertForQuestionAnswering,
     BertForSequenceClassification,
     BertForTokenClassification,
 )
-from cloze.tasks.registry import find_task
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from experiments.differences import paired_difference
 from tiny_models import tiny_config, write_checkpoint
@@ -29,7 +27,7 @@ TOKENS = [*SPECIAL_TOKENS, "good", "bad", "film", "book", "rome", "anna", "in", 
 
 
 def encoder():
-    return BertModel(tiny_config(TOKENS), generator=torch.Generator().manual_seed(1))
+    return cloze.BertModel(tiny_config(TOKENS), generator=torch.Generator().manual_seed(1))
 
 
 @pytest.fixture
@@ -112,7 +110,7 @@ def test_the_interval_of_a_difference():
 def test_the_padded_model_computes_the_same(head):
     pytest.importorskip("transformers")
     ours = head(encoder(), generator=torch.Generator().manual_seed(2)).eval()
-    theirs = build_padded_model(ours, find_task("classification", where="test")).eval()
+    theirs = build_padded_model(ours, cloze.find_task("classification", where="test")).eval()
     packed = to_device(collate([[2, 5, 6, 7, 3], [2, 9, 3], [2, 5, 11, 3]]))
     with torch.inference_mode():
         torch.testing.assert_close(ours(packed), theirs(packed), atol=1e-5, rtol=0)
@@ -127,5 +125,5 @@ def test_heads_and_rounds_that_cannot_be_compared(model, classification, capsys)
         assert bench(model, classification, "--set", setting) == 2
         name = setting.partition("=")[0].partition(".")[0]
         assert f"{name} applies to cloze alone" in capsys.readouterr().err
-    with pytest.raises(InputError, match="uses a BertForMultipleChoice"):
-        build_padded_model(BertForMultipleChoice(encoder()), find_task("swag", where="test"))
+    with pytest.raises(cloze.InputError, match="uses a BertForMultipleChoice"):
+        build_padded_model(BertForMultipleChoice(encoder()), cloze.find_task("swag", where="test"))

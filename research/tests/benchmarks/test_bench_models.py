@@ -9,13 +9,13 @@ from types import ModuleType
 import pytest
 import torch
 
+import cloze
 from benchmarks.__main__ import main
 from benchmarks.embed import Embed, Latency
 from benchmarks.inference import Inference
 from benchmarks.pretrain import Pretrain
 from benchmarks.start import Start
-from cloze.errors import InputError, RunError
-from cloze.models.bert import BertConfig, BertModel
+from benchmarks.switches import measure
 from cloze.models.heads import BertForPreTraining
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
 from experiments.step_cost import pretraining_step_flops
@@ -31,7 +31,7 @@ WORDS = ("paris", "is", "the", "of", "france", ".", "one", "two", "a", "dog")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokens = [*SPECIAL_TOKENS, *WORDS]
     generator = torch.Generator().manual_seed(1)
-    model = BertForPreTraining(BertModel(tiny_config(tokens), generator=generator), generator=generator)
+    model = BertForPreTraining(cloze.BertModel(tiny_config(tokens), generator=generator), generator=generator)
     return write_checkpoint(tmp_path_factory.mktemp("models") / "nano", model, tokens)
 
 
@@ -52,7 +52,7 @@ def lines(tmp_path: Path) -> Path:
 def test_flops_of_base_are_the_published_ones():
     """6N + 12 s H L + 6 f (H^2 + H V) a token, N = 12 L H^2: 0.545 GFLOP at 128 tokens, 15% of them predicted."""
     batch = {"num_tokens": 12800, "sum_of_squared_lengths": 128 * 12800, "num_predictions": 1920}
-    flops = pretraining_step_flops(BertConfig(vocab_size=30528), **batch)
+    flops = pretraining_step_flops(cloze.BertConfig(vocab_size=30528), **batch)
     assert flops / 12800 == pytest.approx(0.545e9, rel=2e-3)
 
 
@@ -127,11 +127,11 @@ def test_all_comparisons_are_one_table(minilm, tmp_path):
 
 def test_a_file_without_texts(minilm, tmp_path):
     (tmp_path / "empty.txt").write_text("\n\n")
-    with pytest.raises(InputError, match=r"empty.txt: has no text"):
+    with pytest.raises(cloze.InputError, match=r"empty.txt: has no text"):
         Embed(model=minilm, input=tmp_path / "empty.txt").run()
-    with pytest.raises(InputError, match=r"--texts: 0 texts"):
+    with pytest.raises(cloze.InputError, match=r"--texts: 0 texts"):
         Embed(model=minilm, input=tmp_path / "empty.txt", texts=0).run()
-    with pytest.raises(InputError, match="has no text of 30 tokens"):
+    with pytest.raises(cloze.InputError, match="has no text of 30 tokens"):
         Latency(model=minilm, input=tmp_path / "empty.txt", tokens=30).run()
 
 
@@ -186,5 +186,13 @@ def test_processes_give_equal_answers(checkpoint):
 
 @pytest.mark.slow
 def test_a_process_that_fails_is_named(tmp_path):
-    with pytest.raises(RunError, match="-m cloze fill"):
+    with pytest.raises(cloze.RunError, match="-m cloze fill"):
         Start(model=tmp_path, vs="", **ONCE).run()
+
+
+@pytest.mark.slow
+def test_switches_leave_the_losses_of_three_steps_on_a_cpu():
+    nano = Pretrain(model="tiny", batch=4, max_seq_length=16, dropout=0.0, vocab_size=300)
+    rows = [measure(nano, 0.0, **switch) for switch in ({}, {"waits": True}, {"deterministic": False})]
+    assert [row["steps"] for row in rows] == [1, 1, 1]
+    assert len({row["last_loss"] for row in rows}) == 1

@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
+import cloze
 from cloze.config import read_toml, to_toml
 from cloze.errors import InputError
-from cloze.finetuning.config import FinetuneConfig
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model
-from cloze.progress import Progress
-from cloze.tasks.registry import find_task
 from experiments import run as study_run
 from experiments import table_command, task_runs
 from experiments.__main__ import main
@@ -182,7 +180,7 @@ def test_every_kind_of_variant_is_trained_and_scored(done):
 def test_data_named_later_add_only_their_task(study, output, data, tasks_data, monkeypatch):
     asked = []
 
-    def finetune(task: Any, config: FinetuneConfig, run: Path, launch: Any) -> dict[str, float]:
+    def finetune(task: Any, config: cloze.FinetuneConfig, run: Path, launch: Any) -> dict[str, float]:
         asked.append((run.parent.name, Path(config.model).name.partition("-")[0]))
         return studied(task, config, run, launch)
 
@@ -425,7 +423,7 @@ def test_every_ablation_is_planned(table, tmp_path):
     assert made.published.table == table
     tasks = {task.data: tmp_path for task in made.read_tasks().values()}
     for task in made.read_tasks().values():
-        for names in (find_task(task.task).train_files, find_task(task.task).dev_files):
+        for names in (cloze.find_task(task.task).train_files, cloze.find_task(task.task).dev_files):
             (tmp_path / names[0]).touch()
     runs = plan_study(made, tmp_path / "data", tmp_path / "out", tasks)
     assert len(runs) == 2 * len(made.variants)
@@ -459,7 +457,7 @@ def test_a_budget_of_time_sets_the_steps(study, data, tmp_path, capsys):
     assert start_ablation("figure5", AblationConfig(), data, tmp_path / "out").settings["steps"] == 4000
     (tmp_path / "out").mkdir()
     (tmp_path / "out/study.toml").write_text(to_toml(made))
-    assert start_ablation("figure5", config, data, tmp_path / "out", progress=Progress()) == made
+    assert start_ablation("figure5", config, data, tmp_path / "out", progress=cloze.Progress()) == made
     assert f"started with {made.settings['steps']:,} steps, and continues" in capsys.readouterr().err
 
 

@@ -2,20 +2,16 @@
 
 import math
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 import torch
 
-from cloze.artifacts import write_directory
+import cloze
 from cloze.data.batch import collate
-from cloze.errors import InputError
 from cloze.models.batch import to_device
-from cloze.models.bert import BertConfig, BertModel
-from cloze.models.checkpoint import KIND, load_model, save_model
+from cloze.models.checkpoint import load_model
 from cloze.models.config_file import load_config
 from cloze.models.heads import BertForQuestionAnswering
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 from experiments.encoders.bidirectional_lm import BidirectionalLM
 from experiments.encoders.bilstm_on_top import BiLSTMOnBert
 from experiments.encoders.sinusoidal_positions import (
@@ -23,37 +19,24 @@ from experiments.encoders.sinusoidal_positions import (
     SinusoidalBertConfig,
     sinusoidal_positions,
 )
-from tiny_models import numbered_tokens
+from tiny_models import numbered_tokens, tiny_config, write_checkpoint
 
 TOKENS = tuple(numbered_tokens(103))
 IDS = [2, 17, 31, 5, 88, 40, 3]
 
 
-def encoder(attends_to: str) -> BertModel:
+def encoder(attends_to: str) -> cloze.BertModel:
     """Return an encoder with large random weights and different sizes."""
-    config = BertConfig(
-        vocab_size=103,
-        hidden_size=44,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        intermediate_size=70,
-        max_position_embeddings=61,
-        initializer_range=0.2,
-        attends_to=attends_to,
-    )
-    return BertModel(config, generator=torch.Generator().manual_seed(len(attends_to))).eval()
+    sizes = {"hidden_size": 44, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 70}
+    more = {"max_position_embeddings": 61, "initializer_range": 0.2, "attends_to": attends_to}
+    config = tiny_config(TOKENS, **sizes, **more)
+    return cloze.BertModel(config, generator=torch.Generator().manual_seed(len(attends_to))).eval()
 
 
-def encode(model: BertModel, ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+def encode(model: cloze.BertModel, ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the vectors of the first of two sequences of equal length, and its pooled vector."""
     output = model(to_device(collate([ids, [2, *range(50, 55), 3]])))
     return output.sequence_output[: len(ids)], output.pooled_output[0]
-
-
-def save(model: torch.nn.Module, directory: Path) -> Path:
-    with write_directory(directory, kind=KIND) as temporary:
-        save_model(temporary, model, WordPieceTokenizer(TOKENS))
-    return directory
 
 
 def test_bidirectional_lm_concatenates_two_encoders(tmp_path):
@@ -63,11 +46,11 @@ def test_bidirectional_lm_concatenates_two_encoders(tmp_path):
     vectors, pooled = encode(both, IDS)
     assert torch.equal(vectors, torch.cat([encode(left, IDS)[0], encode(right, IDS)[0]], -1))
     assert torch.equal(pooled, torch.cat([encode(left, IDS)[1], encode(right, IDS)[1]], -1))
-    again = load_model(save(both, tmp_path / "both"))
+    again = load_model(write_checkpoint(tmp_path / "both", both, TOKENS))
     assert isinstance(again, BidirectionalLM)
     assert torch.equal(encode(again, IDS)[0], vectors)
     for wrong in ((encoder("all"), right), (left, left)):
-        with pytest.raises(InputError, match="must be alike, but attend to the left and to the right"):
+        with pytest.raises(cloze.InputError, match="must be alike, but attend to the left and to the right"):
             BidirectionalLM.of(*wrong)
 
 
@@ -76,16 +59,17 @@ def test_bilstm_on_a_causal_encoder_sees_both_sides(tmp_path):
     before, _ = encode(model, IDS)
     after, _ = encode(model, [*IDS[:3], 66, *IDS[4:]])
     assert ((before - after).abs().amax(-1) > 1e-6).all()
-    again = load_model(save(model, tmp_path / "on-top"))
+    again = load_model(write_checkpoint(tmp_path / "on-top", model, TOKENS))
     assert load_config(tmp_path / "on-top") == model.config
     assert torch.equal(encode(again, IDS)[0], before)
-    below = BertModel.encode(model, to_device(collate([IDS]))).sequence_output
+    below = cloze.BertModel.encode(model, to_device(collate([IDS]))).sequence_output
     _, (last, _) = model.lstm(below[None])
     read = torch.cat([last[-2, 0], last[-1, 0]])  # where each direction of its second layer has read all
     torch.testing.assert_close(encode(model, IDS)[1], model.pooler(read))
     assert not torch.allclose(before[0], after[0])
     answering = load_model(
-        save(BertForQuestionAnswering(model), tmp_path / "answering"), BertForQuestionAnswering
+        write_checkpoint(tmp_path / "answering", BertForQuestionAnswering(model), TOKENS),
+        BertForQuestionAnswering,
     )
     assert isinstance(answering.bert, BiLSTMOnBert)
 

@@ -8,14 +8,12 @@ from typing import get_args
 import pytest
 import torch
 
+import cloze
 from cloze.data.reading.tagged_text import sentence_of_words
-from cloze.errors import InputError
-from cloze.inference.text_predictors import EntityTagger
 from cloze.model_paths import follow_link
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.tasks.task_batch import TaskBatch
-from cloze.tokenization.tokenizer import Tokenizer
 from family_cases import columns
 from runs import finetune
 
@@ -57,13 +55,13 @@ def test_layers_of_table_7(module, build_encoder, tokenizer):
 
 
 def test_missing_layers_are_refused(module, build_encoder):
-    with pytest.raises(InputError, match="layers: concat-last-four takes 4 layers, the encoder has 3"):
+    with pytest.raises(cloze.InputError, match="layers: concat-last-four takes 4 layers, the encoder has 3"):
         module.BertBiLSTMForTokenClassification(
             build_encoder(3), num_labels=3, layers="concat-last-four", lstm_size=7
         )
 
 
-def words(module: ModuleType, tokenizer: Tokenizer) -> TaskBatch:
+def words(module: ModuleType, tokenizer: cloze.Tokenizer) -> TaskBatch:
     answer = module.FrozenTags(labels=("O", "B-X"))
     features = answer.features(sentence_of_words(["good", "film"]), tokenizer, max_seq_length=10)
     return to_device(answer.batch(features))
@@ -94,7 +92,7 @@ def test_run_learns_and_its_model_tags_text(module, configure, nano_checkpoint, 
     before, after = load_model(nano_checkpoint), load_model(follow_link(run, "best"))
     for name, weight in before.state_dict().items():
         assert torch.equal(weight, after.state_dict()[name]), name
-    tagger = EntityTagger.load(run, device="cpu")
+    tagger = cloze.EntityTagger.load(run, device="cpu")
     predicted = tagger(["Fine good.", "Awful  bad"])
     assert [[(e.type, e.text, e.start) for e in of_example] for of_example in predicted] == [
         [("GOOD", "Fine", 0), ("GOOD", "good", 5)],

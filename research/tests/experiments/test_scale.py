@@ -5,29 +5,22 @@ from dataclasses import replace
 import pytest
 import torch
 
-from cloze.errors import InputError
-from cloze.models.bert import BertConfig, BertModel
+import cloze
 from cloze.models.heads import BertForPreTraining
 from cloze.pretraining.config import PAPER_PHASES, PhaseConfig
 from experiments.__main__ import main
 from experiments.scale import Run, bottleneck, find_device, known_devices, num_parameters, plan
 from helpers import assert_help_is_complete
+from tiny_models import tiny_config
 
-PAPER = Run(model=BertModel.sizes()["base"], phases=PAPER_PHASES, steps=1e6, words=3.3e9)
+PAPER = Run(model=cloze.BertModel.sizes()["base"], phases=PAPER_PHASES, steps=1e6, words=3.3e9)
 ROWS_OF_128 = (PhaseConfig(max_seq_length=128, fraction=1.0, batch_size=2048),)
 
 
 def test_weights_are_counted_as_the_model_has_them():
-    config = BertConfig(
-        vocab_size=37,
-        hidden_size=12,
-        num_hidden_layers=3,
-        num_attention_heads=2,
-        intermediate_size=20,
-        max_position_embeddings=17,
-    )
+    config = tiny_config(range(37), num_hidden_layers=3, num_attention_heads=2, max_position_embeddings=17)
     generator = torch.Generator().manual_seed(0)
-    model = BertForPreTraining(BertModel(config, generator=generator), generator=generator)
+    model = BertForPreTraining(cloze.BertModel(config, generator=generator), generator=generator)
     assert num_parameters(config) == sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -35,7 +28,7 @@ def test_published_runs_are_foretold():
     # Devlin et al. 2019, A.2: four days, Base on 16 chips and Large on 64; the rate is that of Base
     chip = find_device("tpu-v2")
     assert plan(PAPER, chip, 16).hours / 96 == pytest.approx(1, abs=0.05)
-    large = replace(PAPER, model=BertModel.sizes()["large"])
+    large = replace(PAPER, model=cloze.BertModel.sizes()["large"])
     assert 1 / 1.5 < plan(large, chip, 64).hours / 96 < 1.5
     # NVIDIA DeepLearningExamples, BERT-Large, sequences of 128 a second: 580 on one A100, 4,591 on eight
     run = replace(large, phases=ROWS_OF_128)
@@ -60,7 +53,7 @@ def test_more_devices_take_less_time_until_the_network_takes_it_all():
     assert "loader" in bottleneck(plans[0], cores_per_host=0)
     half = plan(run, device, 4096, reduce_dtype="bfloat16")
     assert half.network_bytes == plans[-1].network_bytes / 2
-    with pytest.raises(InputError, match="4097 devices, and 4096 sequences per step"):
+    with pytest.raises(cloze.InputError, match="4097 devices, and 4096 sequences per step"):
         plan(run, device, 4097)
 
 
