@@ -1,9 +1,12 @@
-"""Numbers beyond reason are refused when settings are read, before any work."""
+"""Wrong settings and numbers beyond reason are refused when settings are read, before any work."""
 
 import dataclasses
+import json
 import types
 import typing
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +19,7 @@ from cloze.pretraining.config import PAPER_PHASES, PretrainConfig
 from cloze.pretraining.data import steps_per_phase
 from cloze.tasks.config import with_settings
 from cloze.tasks.registry import TASKS, find_task
-from helpers import resolve_finetuning, resolve_pretraining
+from helpers import finetuning_of, resolve_finetuning, resolve_pretraining
 
 pytestmark = [pytest.mark.protected, pytest.mark.trials("bad input")]
 
@@ -115,6 +118,19 @@ def test_seeds_go_up_to_the_largest():
     assert cloze.FinetuneConfig(model="m", train="t", seed=2**31 - 2, seeds=2).seeds == 2
     with pytest.raises(ValueError, match="seeds 3 from seed 2147483646 go beyond 2147483647"):
         cloze.FinetuneConfig(model="m", train="t", seed=2**31 - 2, seeds=3)
+
+
+@pytest.mark.parametrize(
+    ("task", "overrides", "message"),
+    json.loads(Path(__file__).with_name("wrong_settings.json").read_text("utf-8")),
+)
+def test_wrong_settings_are_refused_with_a_message(task, overrides, message):
+    read = partial(finetuning_of, task, ["model=m", "train=t", *overrides])
+    if task == "pretrain":
+        read = partial(configuration.load, PretrainConfig, None, ["data=d", "steps=10", *overrides])
+    with pytest.raises(cloze.InputError) as raised:
+        read()
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize("layers", ["0:99999999999", "-99999999999:0", "9" * 5000, f"1:{'9' * 5000}"])

@@ -310,47 +310,6 @@ def test_defaults_are_the_papers():
     assert config.optimizer == OptimizerConfig(learning_rate=2e-5, warmup_fraction=0.1)
 
 
-TOO_MANY = "epochs and evaluations_per_epoch make 2,000,000 evaluations, more than 1,000,000"
-BAD_SETTINGS = [
-    (None, [], "no task is named"),
-    ("classification", ['task="squad"'], "is for the task 'squad', not 'classification'"),
-    ("classificaton", [], "Did you mean classification"),
-    ("classification", ["epoch=3"], "unknown key epoch. Did you mean epochs"),
-    (
-        "classification",
-        ["classification.text_colum=x"],
-        "unknown key classification.text_colum. Did you mean classification.text_column",
-    ),
-    (
-        "text-pairs",
-        ["text-pairs.zzz=x"],
-        "Known keys are text-pairs.pooling, text-pairs.normalize, text-pairs.prompt, text-pairs.truncate_dim, "
-        "text-pairs.encoding, text-pairs.column_names,",
-    ),
-    ("classification", ["classification=3"], "classification must be a table, not 3"),
-    ("classification", ["epochs=0"], "epochs: 0 is not positive"),
-    ("classification", ["dev_fraction=1.5"], "dev_fraction: 1.5 is not above 0 and below 1"),
-    ("classification", ["max_seq_length=4"], "max_seq_length: 4 is not at least 8"),
-    ("classification", ["micro_batch_tokens=64"], "64 is less than a sequence (128)"),
-    ("classification", ["seed=-1"], "seed: -1 is not at least 0"),
-    ("classification", ["budget_seconds=0"], "budget_seconds: 0.0 is not above 0"),
-    ("classification", ["grid.epochs=[0]"], "grid.epochs: 0 is not positive"),
-    ("classification", ["grid.batch_sizes=[-4]"], "grid.batch_sizes: -4 is not positive"),
-    ("classification", ["grid.learning_rates=[1e-5, 1e-5]"], "must be distinct"),
-    ("classification", ["grid.learning_rates=[1.0]"], "grid.learning_rates: 1.0 is not above 0 and below 1"),
-    ("classification", ["evaluations_per_epoch=1000", "epochs=2000"], TOO_MANY),
-    ("classification", ["evaluations_per_epoch=1000", "grid.epochs=[1, 2000]"], TOO_MANY),
-]
-
-
-@pytest.mark.parametrize(("task", "overrides", "message"), BAD_SETTINGS)
-@pytest.mark.protected
-def test_bad_settings_are_refused(task, overrides, message):
-    with pytest.raises(InputError) as raised:
-        finetuning_of(task, ["model=m", "train=t", *overrides])
-    assert message in str(raised.value)
-
-
 ONE_LABEL = "review\tliked\na\tyes\nb\tyes\n"
 BAD_RUNS: list[tuple[dict[str, Any], str, str]] = [
     ({"train": "none.tsv"}, "", "none.tsv: no such file"),

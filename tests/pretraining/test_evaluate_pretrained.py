@@ -57,7 +57,8 @@ def test_unsuitable_models_and_data_are_refused(checkpoint, dataset, tmp_path):
     (tmp_path / "one.txt").write_text("One line alone.\n")
     with pytest.raises(cloze.InputError, match="pairs need two with more"):
         evaluate_pretrained(checkpoint, [tmp_path / "one.txt"], config)
-    cloze.build_dataset(tmp_path / "one.txt", vocabulary=dataset, output=tmp_path / "one")
+    with pytest.warns(UserWarning, match="no held-out documents"):
+        cloze.build_dataset(tmp_path / "one.txt", vocabulary=dataset, output=tmp_path / "one")
     with pytest.raises(cloze.InputError, match="one: no documents are held out to evaluate on"):
         evaluate_pretrained(checkpoint, [tmp_path / "one"], config)
     with pytest.raises(cloze.InputError, match="no such file"):
