@@ -5,13 +5,36 @@ from pathlib import Path
 from running import Page
 from samples import NANO, NANO_TASK
 
-INSTALLS = "installs software"
 LESSON = Path(__file__).resolve().parents[2] / "docs" / "guides" / "lesson.json"
-SERVES = "serves until it is stopped; tests/serving/test_serve_command.py stops one"
-MEASURED = "many processes; research/tests/benchmarks runs a small one"
-ASKS_THE_HUB = "asks the Hub; tests/test_hub.py and tests/test_hub_datasets.py have a local one"
-SMALLER_EXAMPLES = "a share of the rows stands in; tests/demo writes all"
-TAKES_MINUTES = "takes five minutes; tests/demo runs a small one"
+NOT_RUN = {
+    "pip install": "installs software",
+    "apt-get": "installs software",
+    "make demo": "installs software",
+    "make test": "installs software",
+    "cloze demo": "takes five minutes; tests/demo runs a small one",
+    "cloze examples": "a share of the rows stands in; tests/demo writes all",
+    "cloze serve": "serves until it is stopped; tests/serving/test_serve_command.py stops one",
+    "curl": "asks a server; tests/serving/test_serving_page.py has one",
+    "openssl": "a key for the container",
+    "docker": "needs a docker daemon; tests/serving/test_dockerfile.py checks the Dockerfile",
+    "hf://": "asks the Hub; tests/test_hub.py and tests/test_hub_datasets.py have a local one",
+    "cloze push": "asks the Hub, likewise",
+    "s3://": "asks an object store; tests/test_remote_files.py and tests/cli/test_cli_object_stores.py have one",
+    "ray start": "starts a cluster; tests/test_ray_cluster.py has one",
+    "--workers ray": "likewise; tests/cli/test_cli_predict_workers.py",
+    "torchrun": "starts ranks; tests/pretraining/test_distributed_pretraining.py does, on one core",
+    "python -m experiments study": "takes hours; test_study.py runs a small one",
+    **{
+        f"python -m experiments {table}": "takes hours; test_ablations.py runs a small one"
+        for table in ("table5 --data", "figure5", "table6", "table7", "table8")
+    },
+    **{
+        f"python -m benchmarks {what}": "many processes; research/tests/benchmarks runs a small one"
+        for what in ("finetune mrpc -d MRPC", "vocab", "latency", "start", "inference", "serve")
+    },
+    "python -m benchmarks pretrain --device cuda": "needs a GPU",
+}
+"""Parts of commands and examples that are not run, with the reason, unless the page replaces a part of them."""
 
 
 def shortening_flags(verb: str, arguments: list[str]) -> list[str]:
@@ -45,16 +68,9 @@ PAGES = {
     "README.md": Page(
         inputs="examples texts",
         replaced={"--budget 10m": "--steps 4", "'examples/novels/*.xz'": "texts"},
-        not_run={
-            "pip install": INSTALLS,
-            "make demo": INSTALLS,
-            "make test": INSTALLS,
-            "cloze serve": SERVES,
-            "cloze examples": SMALLER_EXAMPLES,
-        },
     ),
-    "docs/index.md": Page(not_run={"cloze demo": TAKES_MINUTES}),
-    "docs/install.md": Page(not_run={"pip install": INSTALLS}),
+    "docs/index.md": Page(),
+    "docs/install.md": Page(),
     "docs/start.md": Page(
         inputs="examples demo-run novel.txt=text.txt",
         replaced={
@@ -74,11 +90,6 @@ PAGES = {
             "--budget 10m": "--steps 2",
             "--epochs 6": "--epochs 1",
             "epochs=6": "epochs=1",
-        },
-        not_run={
-            "cloze demo": TAKES_MINUTES,
-            "cloze examples": SMALLER_EXAMPLES,
-            "cloze serve": SERVES,
         },
     ),
     "docs/guides/your-text.md": Page(
@@ -140,7 +151,6 @@ PAGES = {
     ),
     "docs/guides/paper-tables.md": Page(
         inputs="MODEL=run GLUE=glue glue DIRECTORY=dev squad-run=squad",
-        not_run={"python -m experiments study": "takes hours; test_study.py runs a small one"},
         is_exhaustive=True,
     ),
     "docs/reference/tasks.md": Page(inputs="MODEL=run glue"),
@@ -152,7 +162,6 @@ PAGES = {
             "--student-layers 0,2,4,5": "--student-layers 0",
             "student_layers=(0, 2, 4, 5)": "student_layers=(0,)",
         },
-        not_run={"cloze serve": SERVES},
         is_exhaustive=True,
     ),
     "docs/guides/models.md": Page(
@@ -161,18 +170,8 @@ PAGES = {
             "reviews.tsv my-texts=texts"
         ),
         replaced={"--steps 1000": "--steps 2"},
-        not_run={
-            "cloze fill -m hf://": ASKS_THE_HUB,
-            "cloze finetune classification -m hf://": ASKS_THE_HUB,
-            "import cloze": ASKS_THE_HUB,
-            "cloze import hf://": ASKS_THE_HUB,
-            "cloze finetune classification -m cloze-mini -d hf://": ASKS_THE_HUB,
-            "cloze push": ASKS_THE_HUB,
-        },
     ),
-    "docs/guides/choosing-a-model.md": Page(
-        inputs="reviews.tsv", not_run={"cloze finetune classification -m hf://": ASKS_THE_HUB}
-    ),
+    "docs/guides/choosing-a-model.md": Page(inputs="reviews.tsv"),
     "docs/guides/long-texts.md": Page(
         inputs="MODEL=run reviews.tsv new-reviews.txt=lines.txt lines.txt data",
         replaced={"--steps 10000": "--steps 2"},
@@ -181,34 +180,14 @@ PAGES = {
         inputs=(
             "my-texts=texts vocab wikipedia=texts novels=texts crawl deduplicated=crawl vocabulary=vocab"
         ),
-        not_run={
-            "# pip install 'datatrove": "needs datatrove, which cloze does not",
-            "ray start": "starts a cluster; tests/test_ray_cluster.py has one",
-            "cloze corpus my-texts --vocabulary vocab -o data --workers ray": "likewise",
-            "cloze corpus s3://": "asks an object store; tests/test_remote_files.py has one",
-            "cloze finetune classification -m MODEL -d s3://": "likewise; tests/cli/test_cli_object_stores.py",
-            "cloze predict classification -m reviews s3://": "likewise; tests/cli/test_cli_object_stores.py",
-        },
     ),
     "docs/guides/vocabulary.md": Page(
         inputs=("my-texts=texts held-out.txt=text.txt bert-base-uncased=vocab my-field.txt=field.txt"),
         replaced={"--number 500": "--number 2"},
     ),
     "docs/reference/tokenizer.md": Page(),
-    "docs/ablations.md": Page(
-        not_run={"python -m experiments table5 --data": "takes hours; test_ablations.py runs a small one"},
-    ),
-    "docs/guides/distribution.md": Page(
-        not_run={
-            "torchrun": "starts ranks; tests/pretraining/test_distributed_pretraining.py does, on one core",
-            "cloze predict classification -m reviews new-reviews.txt -o answers.jsonl --workers ray": (
-                "starts a cluster; tests/cli/test_cli_predict_workers.py has one"
-            ),
-            "cloze finetune classification -m MODEL -d reviews.tsv -o five --seeds 5 --workers ray": (
-                "likewise; tests/finetuning/test_hyperparameter_search_in_workers.py"
-            ),
-        }
-    ),
+    "docs/ablations.md": Page(),
+    "docs/guides/distribution.md": Page(),
     "docs/guides/adapt-to-your-domain.md": Page(
         inputs="MODEL=run my-field.txt=field.txt other-texts.txt=text.txt reviews.tsv",
         replaced={"--steps 200": "--steps 2", "steps=200": "steps=2"},
@@ -248,36 +227,17 @@ PAGES = {
             )
         },
     ),
-    "docs/guides/export.md": Page(
-        inputs="MODEL=reviews", not_run={"pip install": INSTALLS, "cloze serve": SERVES}
-    ),
+    "docs/guides/export.md": Page(inputs="MODEL=reviews"),
     "docs/performance.md": Page(
         inputs="MODEL=minilm lines.txt my-text.txt=text.txt vocab data",
         replaced={"--steps 10000": "--steps 4"},
-        not_run={
-            **{
-                f"python -m benchmarks {what}": MEASURED
-                for what in ("finetune", "vocab", "latency", "start", "inference")
-            },
-            "python -m benchmarks pretrain --device cuda": "needs a GPU",
-        },
         is_exhaustive=True,
     ),
     "docs/guides/quantization.md": Page(
         inputs="MODEL=minilm lines.txt RUN=reviews reviews.tsv", is_exhaustive=True
     ),
     "research/experiments/scale.md": Page(),
-    "docs/guides/serving.md": Page(
-        not_run={
-            "pip install": INSTALLS,
-            "cloze serve": SERVES,
-            "curl": "asks a server; tests/serving/test_serving_page.py has one",
-            "apt-get": INSTALLS,
-            "openssl": "a key for the container",
-            "docker": "needs a docker daemon; tests/serving/test_dockerfile.py checks the Dockerfile",
-            "python -m benchmarks serve": MEASURED,
-        }
-    ),
+    "docs/guides/serving.md": Page(),
     "docs/paper/encoder.md": Page(inputs="MODEL=run"),
     "docs/paper/experiments.md": Page(
         inputs="MODEL=minilm data lines.txt",
@@ -292,7 +252,6 @@ PAGES = {
             "--budget 60m": "--steps 2",
             "--steps 1000000": "--steps 2",
         },
-        not_run={"python -m experiments": "takes hours; test_ablations.py runs a small one"},
         is_exhaustive=True,
     ),
 }

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,8 +32,6 @@ class Page:
     N-th text block."""
     replaced: Mapping[str, str] = field(default_factory=dict)
     """Parts of commands and examples that would take too long, and their replacements."""
-    not_run: Mapping[str, str] = field(default_factory=dict)
-    """Beginnings of commands and examples that are not run, with the reason."""
     is_exhaustive: bool = False
     tolerance: float = 0.0
     """Allowed difference of numbers with a decimal point, relative above 1: training differs between processors."""
@@ -86,24 +84,25 @@ class TolerantOutputChecker(doctest.OutputChecker):
 class Runner:
     """Run the blocks of a page in the current directory."""
 
-    def __init__(self, page: Page, shortening_flags: Callable[[str, list[str]], list[str]]) -> None:
+    def __init__(
+        self, page: Page, shortening_flags: Callable[[str, list[str]], list[str]], not_run: Iterable[str]
+    ) -> None:
         self._page = page
+        self._not_run = tuple(not_run)
         self._shortening_flags = shortening_flags
         self._namespace: dict[str, object] = {"__name__": "page"}
         self._outputs: set[str] = set()
         self.used: set[str] = set()
 
     def run(self, block: Block) -> None:
-        """Run a block, unless the page says that it is not run; a failure raises."""
+        """Run a block, unless it has a part that is not run and none that is replaced; a failure raises."""
         code = block.code
-        for beginning in self._page.not_run:
-            if code.startswith(beginning):
-                self.used.add(beginning)
-                return
         for part, replacement in self._page.replaced.items():
             if part in code:
                 self.used.add(part)
                 code = code.replace(part, replacement)
+        if code == block.code and any(part in code for part in self._not_run):
+            return
         if block.language == "sh":
             self._run_command(code)
         elif code.lstrip().startswith(">>>"):

@@ -9,7 +9,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.append(str(REPOSITORY / "docs" / "extensions"))
 
-from declared import PAGES, shortening_flags  # noqa: E402
+from declared import NOT_RUN, PAGES, shortening_flags  # noqa: E402
 from generated import fill_in, pages  # noqa: E402
 from running import Runner, TolerantOutputChecker, blocks, texts  # noqa: E402
 
@@ -34,7 +34,7 @@ def read(name: str) -> str:
 def test_commands_and_examples_run(name, page, stock, tmp_path, monkeypatch, request):
     markdown = read(name)
     monkeypatch.chdir(tmp_path)
-    runner = Runner(page, shortening_flags)
+    runner = Runner(page, shortening_flags, NOT_RUN)
     inputs = {word.partition("=")[0]: word.rpartition("=")[2] for word in page.inputs.split()}
     for input_name, source in inputs.items():
         if source.startswith("text:"):
@@ -48,9 +48,14 @@ def test_commands_and_examples_run(name, page, stock, tmp_path, monkeypatch, req
     assert page_blocks
     for block in page_blocks:
         runner.run(block)
-    assert runner.used == {*page.replaced, *page.not_run}
+    assert runner.used == {*page.replaced}
     code = " ".join([*(block.code for block in page_blocks), *page.replaced.values()])
     assert [input_name for input_name in inputs if input_name not in code] == []
+
+
+def test_every_part_that_is_not_run_is_on_a_page():
+    code = "\n".join(block.code for name in PAGES for block in blocks(read(name)))
+    assert [part for part in NOT_RUN if part not in code] == []
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: str(path.relative_to(REPOSITORY)))
