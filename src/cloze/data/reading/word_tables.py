@@ -118,6 +118,8 @@ def find_words(row: Mapping[str, Any], *, is_text_file: bool) -> WordColumns | N
     columns = find_word_columns(row)
     if columns is None or not isinstance(row[columns.word], str) or is_sentence_row(row):
         return None
+    if columns.word.lower() == "text" and len(row[columns.word].split()) > 1:
+        return None
     if not is_text_file and (
         columns.sentence is None or (columns.word.lower() == "text" and not columns.tags)
     ):
@@ -161,6 +163,9 @@ def group_words(
         if word is None or not word.strip():
             what = f"the word in {columns.word!r} is empty"
             raise InputError(what, where=where, remedy="Write the word, or leave the row out")
+        if columns.word.lower() == "text" and len(word.split()) > 1:
+            what = f"{columns.word!r} holds a text, and the first row a word"
+            raise InputError(what, where=where, remedy="Name a column of words 'word'")
         words.append(word.strip())
         places.append(where)
         if tag is not None:
