@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from cloze.data.build.input_shards import InputPreview as InputPreview
     from cloze.data.build.input_shards import InputSummary as InputSummary
     from cloze.data.build.parts import BuildSummary as BuildSummary
-    from cloze.data.build.vocabulary_extension import Extension as Extension
+    from cloze.data.build.vocabulary import Extension as Extension
     from cloze.demo.examples import write_examples as write_examples
     from cloze.demo.pipeline import run_demo as run_demo
     from cloze.errors import InputError as InputError

@@ -15,7 +15,7 @@ from cloze.results import Result
 from cloze.signatures import checks_arguments
 
 if TYPE_CHECKING:  # not needed for --help
-    from cloze.data.build.vocabulary_extension import Extension
+    from cloze.data.build.vocabulary import Extension
     from cloze.tokenization.statistics import TextStatistics, VocabularyStatistics
     from cloze.tokenization.tokenizer import Tokenizer
 
@@ -113,8 +113,13 @@ def extend_vocabulary(
         texts: instead of inputs, texts in memory.
     """
     from cloze.data.build.input_shards import local_paths
-    from cloze.data.build.vocabulary import KIND, count_input_words
-    from cloze.data.build.vocabulary_extension import add_words, most_frequent_words, read_words
+    from cloze.data.build.vocabulary import (
+        KIND,
+        add_words,
+        count_input_words,
+        most_frequent_words,
+        read_words,
+    )
     from cloze.tokenization.loading import load_wordpiece
 
     source, target = resolve_checkpoint(vocabulary, files="tokenizer"), Path(output)

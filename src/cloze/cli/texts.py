@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # not needed for --help
     from cloze.data.audit import Audit
     from cloze.data.build.input_shards import InputPreview, InputSummary
     from cloze.data.build.parts import BuildSummary
-    from cloze.data.build.vocabulary_extension import Extension
+    from cloze.data.build.vocabulary import Extension
 
 _MAX_LISTED = 20
 _PREVIEW_LINES = 3

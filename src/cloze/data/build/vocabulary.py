@@ -1,24 +1,24 @@
-"""Learn a WordPiece vocabulary from text: count the words of each part, then learn tokens from the counts.
+"""Learn a WordPiece vocabulary from text, or add words to one.
 
-The counts of a part are a file (`part_files`): a killed count resumes, and vocabularies of several sizes
-can be learned from one count.
+The counts of the words of a part are a file (`part_files`): a killed count resumes, and vocabularies of several sizes
+can be learned from one count. Added words do not change existing IDs, so a model of the old vocabulary needs only new
+embeddings for them.
 """
 
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from heapq import nsmallest
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from cloze import artifacts
-from cloze.arguments import check_integer
+from cloze.arguments import check_integer, check_texts
 from cloze.data.build.cleaning import (
     MAX_EXAMPLES,
     CleaningConfig,
@@ -47,18 +47,19 @@ from cloze.data.reading.arrow_files import write_record_batch
 from cloze.data.reading.documents import Document, split_into_parts
 from cloze.errors import InputError
 from cloze.parallel_map import map_ordered
+from cloze.results import Result
 from cloze.tokenization.loading import load_wordpiece
+from cloze.tokenization.special_tokens import UNK
+from cloze.tokenization.statistics import describe_text, tokenize_words
 from cloze.tokenization.tokenizer_class import MAX_INPUT_CHARS_PER_WORD
 from cloze.tokenization.tokenizer_files import MAX_WORD_LIMIT
-from cloze.tokenization.vocabulary import learn_vocabulary, reserved_tokens
+from cloze.tokenization.vocabulary import MAX_WORD_CHARS, add_tokens, learn_vocabulary, reserved_tokens
 from cloze.tokenization.wordpiece import WordPieceTokenizer
-from cloze.tokenization.wordpiece_trainer import count_words
+from cloze.tokenization.wordpiece_trainer import MIN_COUNT, count_words
 
 KIND = "vocabulary"
-_SCHEMA = pa.schema([("word", pa.large_string()), ("count", pa.int64())])
 _PACKAGES = ("cloze-bert", "tokenizers")  # the counts depend on them
 _MIN_CHANGED_SHARE = 0.01  # of the letters; fewer that lower-casing changes give no warning
-_MERGE_ROWS = 1 << 21  # rows in memory before the counts of each word are added up
 
 
 def word_settings(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
@@ -114,15 +115,6 @@ def _count_shard(
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedWord:
-    """A word before and after."""
-
-    before: str
-    after: str
-    """With spaces between characters, if there are more of them than before."""
-
-
-@dataclass(frozen=True, slots=True)
 class AccentCounts(Counts):
     """Counts of the letters of a text that lower-casing without accents changes.
 
@@ -132,8 +124,8 @@ class AccentCounts(Counts):
 
     letters: int = 0
     changed: int = 0
-    examples: tuple[ChangedWord, ...] = ()
-    """The words with the most changed letters, of the first text that has any."""
+    examples: tuple[str, ...] = ()
+    """The words with the most changed letters, of the first text that has any, with spaces between added letters."""
 
     @classmethod
     def of_words(cls, words: Iterable[tuple[str, int]]) -> "AccentCounts":
@@ -151,17 +143,16 @@ class AccentCounts(Counts):
         examples = []
         for _, word in nsmallest(MAX_EXAMPLES, changes):
             after = strip_accents(word)
-            examples.append(ChangedWord(word, " ".join(after) if len(after) > len(word) else after))
+            examples.append(f"{word} becomes {' '.join(after) if len(after) > len(word) else after}")
         return cls(letters, -sum(change for change, _ in changes), tuple(examples))
 
     def describe(self) -> list[str]:
         """Return a warning if a noticeable share of the letters changes."""
         if self.changed < max(1, _MIN_CHANGED_SHARE * self.letters):
             return []
-        examples = ", ".join(f"{word.before} becomes {word.after}" for word in self.examples)
         return [
             f"warning: lower-casing removes accents and marks, which changes {self.changed / self.letters:.1%} of the "
-            f"letters: {examples}. --keep-accents lower-cases without it, --cased keeps all"
+            f"letters: {', '.join(self.examples)}. --keep-accents lower-cases without it, --cased keeps all"
         ]
 
 
@@ -252,7 +243,7 @@ def _count_part(
     if settings["lowercase"] and settings["strip_accents"] is not False:
         settings = {**settings, "observe": lambda words: accents.append(AccentCounts.of_words(words))}
     counts = count_words((line for document in cleaned for line in document.lines), **settings)
-    words = pa.array(counts.keys(), _SCHEMA.field("word").type)
+    words = pa.array(counts.keys(), pa.large_string())
     write_record_batch(path, {"word": words, "count": pa.array(counts.values(), pa.int64())})
     return {
         "words": counts.total(),
@@ -261,28 +252,110 @@ def _count_part(
     }
 
 
-def _add_up(parts: Sequence[Path]) -> tuple[dict[str, int], CleaningCounts, AccentCounts]:
-    """Add up the counts of all parts in Arrow columns; a dictionary would take ten times the memory."""
-    done, accents = CleaningCounts(), AccentCounts()
-    tables = [_SCHEMA.empty_table()]
-    rows, max_rows = 0, _MERGE_ROWS
+def _add_up(parts: Sequence[Path]) -> tuple["Counter[str]", CleaningCounts, AccentCounts]:
+    """Add up the counts of all parts."""
+    total, done, accents = Counter[str](), CleaningCounts(), AccentCounts()
     for part in parts:
         record = read_record(part)
         done += CleaningCounts.from_dict(record["cleaning"])
         accents += AccentCounts.from_dict(record["accents"])
-        tables.append(pa.ipc.open_file(pa.memory_map(str(part))).read_all())
-        rows += len(tables[-1])
-        if rows > max_rows:
-            tables = [_sum(tables)]
-            rows = len(tables[0])
-            max_rows = max(_MERGE_ROWS, 2 * rows)
-    total = _sum(tables)
-    return dict(zip(total["word"].to_pylist(), total["count"].to_pylist(), strict=True)), done, accents
+        table = pa.ipc.open_file(pa.memory_map(str(part))).read_all()
+        total.update(dict(zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True)))
+    return total, done, accents
 
 
-def _sum(tables: Sequence[Any]) -> Any:
-    """Add up the counts of each word, four times as fast as Arrow's own grouping."""
-    table = pa.concat_tables(tables)
-    words = table["word"].combine_chunks().dictionary_encode()
-    counts = np.bincount(words.indices.to_numpy(), table["count"].to_numpy(), len(words.dictionary))
-    return pa.table([words.dictionary, pa.array(counts.astype(np.int64))], schema=_SCHEMA)
+@dataclass(frozen=True, slots=True)
+class AddedWord:
+    """A word that became a token."""
+
+    word: str
+    id: int
+    count: int | None
+    """Occurrences in the text, if one was given."""
+    before: tuple[str, ...]
+    """The tokens that it was split into."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Extension(Result):
+    """The result of adding words to a vocabulary."""
+
+    tokens_before: int
+    tokens: int
+    added: tuple[AddedWord, ...]
+    known: tuple[str, ...]
+    """Given words that were tokens already."""
+    tokens_per_word_before: float | None
+    """Of the text, if one was given."""
+    tokens_per_word: float | None
+
+    @property
+    def appended(self) -> int:
+        """Number of words for which no [unused] token was left."""
+        return self.tokens - self.tokens_before
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result for JSON."""
+        return asdict(self)
+
+
+def add_words(
+    tokenizer: WordPieceTokenizer, words: Sequence[str], counts: Mapping[str, int]
+) -> tuple[WordPieceTokenizer, Extension]:
+    """Return a tokenizer with more words, and what changed; `counts` are of the words of a text."""
+    old_tokens = set(tokenizer.tokens)
+    new = [word for word in words if word not in old_tokens]
+    if not new:
+        raise InputError("all of the words are tokens already", where="words")
+    keep = [token.content for token in tokenizer.added_tokens]
+    extended = replace(tokenizer, tokens=tuple(add_tokens(tokenizer.tokens, new, keep=keep)))
+    ids = {token: index for index, token in enumerate(extended.tokens)}
+    return extended, Extension(
+        tokens_before=tokenizer.vocab_size,
+        tokens=extended.vocab_size,
+        added=tuple(
+            AddedWord(word, ids[word], counts.get(word, 0) if counts else None, before)
+            for word, before in zip(new, tokenize_words(tokenizer, new), strict=True)
+        ),
+        known=tuple(word for word in words if word in old_tokens),
+        tokens_per_word_before=describe_text(tokenizer, counts).tokens_per_word if counts else None,
+        tokens_per_word=describe_text(extended, counts).tokens_per_word if counts else None,
+    )
+
+
+def read_words(words: Path | Sequence[str], tokenizer: WordPieceTokenizer) -> list[str]:
+    """Normalize words, or a file of one per line, as the tokenizer does."""
+    settings = word_settings(tokenizer)
+    read: dict[str, None] = {}
+    if isinstance(words, Path):
+        shards = plan_input_shards([words], ReadingConfig(text_format="lines"))
+        documents = (document for shard in shards for document in read_documents(shard))
+        lines = ((document.lines[0], document.where) for document in documents)
+    else:
+        lines = ((word, f"words[{number}]") for number, word in enumerate(check_texts(words, "words")))
+    for text, where in lines:
+        counts = count_words([text], **settings)
+        word = next(iter(counts), "")
+        if counts.total() != 1 or len(word) > MAX_WORD_CHARS or word == UNK:
+            what = f"{text!r:.60} is not one word of at most {MAX_WORD_CHARS} characters"
+            remedy = "Give one word per line; the tokenizer always splits at spaces and punctuation"
+            raise InputError(what, where=where, remedy=remedy)
+        read[word] = None
+    if not read:
+        raise InputError("no word in it", where=words if isinstance(words, Path) else "words")
+    return list(read)
+
+
+def most_frequent_words(counts: Mapping[str, int], tokenizer: WordPieceTokenizer, number: int) -> list[str]:
+    """Return the most frequent words that are not tokens."""
+    if number < 1:
+        raise InputError(f"{number} is less than 1", where="number")
+    if not counts:
+        raise InputError("needs a text", where="number", remedy="Name files, folders or globs")
+    tokens = set(tokenizer.tokens)
+    usable = [w for w, n in counts.items() if n >= MIN_COUNT and w not in tokens and len(w) <= MAX_WORD_CHARS]
+    if len(usable) < number:
+        what = f"the text has {len(usable):,} words that are not tokens and occur {MIN_COUNT} times or more"
+        fewer = f"Ask for {len(usable)} or fewer, or give" if usable else "Give"
+        raise InputError(what, where="number", remedy=f"{fewer} more text")
+    return sorted(usable, key=lambda word: (-counts[word], word))[:number]
