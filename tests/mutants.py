@@ -32,7 +32,7 @@ models/modern_bert.py | 3 * (self.local_attention // 2) | 2 * (self.local_attent
 models/attention.py | value_CNLH, bias_NLL, scale=1.0 | value_CNLH, None, scale=1.0 | models/test_attention
 tokenization/wordpiece_trainer.py | ROUNDS = 4 | ROUNDS = 3 | tokenization/test_wordpiece_vocabulary
 data/reading/squad.py | if start < 0 or context | if context | tasks/test_data_cases
-data/reading/class_names.py | not 0 <= cell < len(names) | not cell < len(names) | tasks/test_class_names
+data/reading/columns.py | not 0 <= cell < len(names) | not cell < len(names) | tasks/test_class_names
 data/reading/annotations.py | for other in others) and | for other in others[:1]) and | tasks/test_data_cases
 data/reading/formats.py | named is not None and entry.is_text_file | named is not None | tasks/test_data_cases
 data/instances/masking.py | highest_B) & maskable_BL | highest_B) | data/instances/test_masking

@@ -69,7 +69,7 @@ class AnnotationTool(NamedTuple):
 
 def read_json(source: Source) -> Iterator[RawRow]:
     """Yield the rows of JSON lines, or of a file that is one list or one object."""
-    for values, where in json_values(source, source.lines):
+    for values, where in json_values(source):
         if isinstance(values, str) and values.lstrip().startswith(("[", "null")):
             with suppress(ValueError, RecursionError):
                 values = json.loads(values)

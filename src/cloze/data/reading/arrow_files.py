@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cloze.data.reading.class_names import find_class_names, name_classes
-from cloze.data.reading.columns import find_columns
+from cloze.data.reading.columns import find_class_names, find_columns, name_classes
 from cloze.data.reading.directories import dataset_files
 from cloze.data.reading.documents import (
     MAX_DOCUMENT_BYTES,
@@ -251,7 +250,6 @@ def read_arrow_rows(source: Source) -> Iterator[RawRow]:
         if _longest_cell(batch) > MAX_LINE_BYTES:
             what = f"a cell of over {MAX_LINE_BYTES // 10**6} MB in this row or the {batch.num_rows - 1:,} after it"
             raise InputError(what, where=f"{source}:{number + 1}", remedy="Split it into shorter texts")
-        left = batch.num_rows
         try:
             for rows in _python_rows(batch):
                 for cells in rows:
@@ -261,10 +259,8 @@ def read_arrow_rows(source: Source) -> Iterator[RawRow]:
                         yield name_classes(cells, class_names, where), where
                     except InputError as error:
                         yield error, where
-                left -= len(rows)
         except (ValueError, OverflowError) as error:  # a time after the year 9999, or of nanoseconds
-            others = min(left, _PYTHON_ROWS) - 1
-            what = f"a cell of this row or the {others:,} after it cannot be read: {error}"
+            what = f"a cell of this row or the {_PYTHON_ROWS - 1} after it cannot be read: {error}"
             raise InputError(what, where=f"{source}:{number + 1}") from error
 
 

@@ -1,17 +1,15 @@
 """Rows of JSON: an object a line, or one list of objects; and cells that hold a list, written as text."""
 
 import ast
-import io
 import json
 import math
 import re
-from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from itertools import chain, islice
 from typing import Any
 
-from cloze.data.reading.files import MAX_WHOLE_BYTES, Line, too_large
+from cloze.data.reading.files import Line
+from cloze.data.reading.source import Source
 from cloze.errors import InputError
 
 _ROWS = ("data", "rows", "examples")  # fields of one object that have all rows
@@ -26,29 +24,19 @@ def json_lines(lines: Iterator[Line]) -> Iterator[tuple[Mapping[str, Any], str]]
     return ((as_object(text, where), where) for text, where in lines if text.strip())
 
 
-def json_values(path: object, lines: Iterator[Line]) -> Iterator[tuple[Any, str]]:
+def json_values(source: Source) -> Iterator[tuple[Any, str]]:
     """Yield the lines of JSON lines as text, or the rows of a file that is one list or one object."""
-    full = (line for line in lines if line[0].strip())
-    first_two = list(islice(full, 2))
-    begin = first_two[0][0].strip() if first_two else ""
-    if len(first_two) > 1 and begin != "{" and not begin.startswith("["):
-        yield from chain(first_two, full)
+    begin, *others = (line.strip() for line in source.content or [""])
+    if others and begin != "{" and not begin.startswith("["):
+        yield from (line for line in source.lines if line[0].strip())
         return
-    text, numbers = io.StringIO(), array("L")
-    for line, where in chain(first_two, full):
-        text.write(f"{line}\n")
-        if text.tell() > MAX_WHOLE_BYTES:
-            raise too_large(path)
-        name, _, number = where.rpartition(":")
-        numbers.append(int(number))
-    whole = text.getvalue()
-    rows = _rows_of_list(whole, path) if begin.startswith("[") else _rows_of_object(whole)
+    whole = source.read_whole()
+    rows = _rows_of_list(whole, source) if begin.startswith("[") else _rows_of_object(whole)
     if rows is None:
-        text.seek(0)
-        for line, line_number in zip(text, numbers, strict=True):
-            yield line.removesuffix("\n"), f"{name}:{line_number}"
+        lines = enumerate(whole.split("\n"), 1)
+        yield from ((line, f"{source}:{number}") for number, line in lines if line.strip())
     else:
-        yield from ((row, f"{path}: [{index}]") for index, row in enumerate(rows))
+        yield from ((row, f"{source}: [{index}]") for index, row in enumerate(rows))
 
 
 def _rows_of_list(text: str, path: object) -> list[Any] | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from cloze.arguments import check_text, describe, is_missing, iterate
-from cloze.data.reading.class_names import KeepsNumbers, find_class_names, name_classes
+from cloze.data.reading.columns import KeepsNumbers, find_class_names, name_classes
 from cloze.errors import InputError
 from cloze.file_io import write_text
 from cloze.remote_files import PathOrUrl
@@ -101,7 +101,7 @@ def iterate_rows(
     if hasattr(data, "column_names") and hasattr(data, "features"):  # datasets
         data = _without_format(data)
         return _with_class_names(data, data, name, keeps_numbers)
-    if hasattr(data, "columns") and hasattr(data, "to_dict"):  # pandas
+    if hasattr(data, "itertuples"):  # pandas
         names = [str(column) for column in data.columns]
         _check_distinct(names, name)
         return (dict(zip(names, row, strict=True)) for row in data.itertuples(index=False, name=None))

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from cloze.choices import AnnotationFormat, Clean
-from cloze.data.reading.class_names import KeepsNumbers
-from cloze.data.reading.columns import Column
+from cloze.data.reading.columns import Column, KeepsNumbers
 from cloze.data.reading.directories import brat_texts
 from cloze.data.reading.files import MAX_WHOLE_BYTES, Line, extension_of, read_lines, too_large
 from cloze.data.reading.memory import Data, MemoryRows
