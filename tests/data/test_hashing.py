@@ -21,10 +21,6 @@ def test_after_continues_a_hash():
     assert mix(after=mix(7)) == mix(7)
 
 
-def test_the_order_of_keys_counts():
-    assert int(mix(1, 2)) != int(mix(2, 1))
-
-
 def test_uniform_is_uniform():
     numbers = uniform(5, np.arange(1_000_000))
     assert numbers.min() >= 0

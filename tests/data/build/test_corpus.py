@@ -1,7 +1,6 @@
 """Build data sets: the same bytes for any number of workers, and nothing half-written."""
 
 import errno
-import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -72,25 +71,8 @@ def test_text_is_tokenized_into_documents_and_sentences(tmp_path, vocabulary):
     assert dataset.vocab_size == 15
 
 
-SMALL_SHARDS = BuildConfig(reading=ReadingConfig(shard_bytes=1000))
-
-
 def small_parts(part_characters: int) -> BuildConfig:
     return BuildConfig(reading=ReadingConfig(part_characters=part_characters))
-
-
-@pytest.mark.parametrize("workers", [2, 4])  # two read their own shards; for four, this process reads
-@pytest.mark.slow
-def test_bytes_do_not_depend_on_workers(tmp_path, vocabulary, text, workers):
-    inputs = [text, *(tmp_path / f"more-{n}" for n in range(2))]
-    for file in inputs[1:]:
-        file.write_text(f"{PARAGRAPH} the.\n\n{PARAGRAPH}\n" + text.read_text())
-    build_dataset(inputs, vocabulary, tmp_path / "one", SMALL_SHARDS)
-    build_dataset(inputs, vocabulary, tmp_path / "other", SMALL_SHARDS, BuildRun(workers=workers))
-    expected = read_all_files(tmp_path / "one")
-    assert read_all_files(tmp_path / "other") == expected
-    assert len([name for name in expected if name.endswith(".arrow")]) > 5
-    assert sorted(os.listdir(tmp_path)) == sorted(["vocabulary", "one", "other", *(f.name for f in inputs)])
 
 
 @pytest.mark.parametrize(("fraction", "held_out"), [(0.005, 2), (0.2, 12), (0.99, 38)])
@@ -188,18 +170,6 @@ def test_finished_parts_survive_a_full_disk(tmp_path, vocabulary, text, monkeypa
     assert set(tmp_path.iterdir()) == before | {tmp_path / "data"}
 
 
-def test_an_existing_data_set_needs_overwrite(tmp_path, vocabulary, text):
-    build_dataset([text], vocabulary, tmp_path / "data")
-    before = read_all_files(tmp_path / "data")
-    other = save_vocabulary(tmp_path / "other", WORDS[::-1])
-    with pytest.raises(InputError, match="already exists"):
-        build_dataset([text], other, tmp_path / "data")
-    assert read_all_files(tmp_path / "data") == before
-    build_dataset([text], other, tmp_path / "data", run=BuildRun(overwrite=True))
-    build_dataset([text], other, tmp_path / "expected")
-    assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "expected")
-
-
 @pytest.mark.protected
 def test_a_damaged_tokenizer_of_a_killed_build_is_refused(tmp_path, vocabulary, text, monkeypatch):
     with monkeypatch.context() as patch:
@@ -225,19 +195,6 @@ def test_a_build_uses_the_tokenizer_of_a_faster_one(tmp_path, vocabulary, text, 
     monkeypatch.undo()
     build_dataset([text], vocabulary, tmp_path / "expected")
     assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "expected")
-
-
-def test_other_settings_make_other_parts(tmp_path, vocabulary, text, monkeypatch):
-    """Those of before are removed at the end."""
-    build_dataset([text], vocabulary, tmp_path / "expected", small_parts(1000))
-    with monkeypatch.context() as patch:
-        patch.setattr(build, "finalize", _fail)
-        with pytest.raises(RuntimeError):
-            build_dataset([text], vocabulary, tmp_path / "data", small_parts(2000))
-    assert len(list((tmp_path / "data.parts").glob("*.arrow"))) > 1
-    build_dataset([text], vocabulary, tmp_path / "data", small_parts(1000))
-    assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "expected")
-    assert not (tmp_path / "data.parts").exists()
 
 
 def _fail(*args: object, **kwargs: object) -> None:

@@ -214,19 +214,6 @@ def test_appending_equals_building_from_both(tmp_path, vocabulary, reading):
     artifacts.verify(tmp_path / "data")
 
 
-def test_appended_duplicates_are_dropped(tmp_path, vocabulary):
-    text = write(tmp_path / "text", *(document(n) for n in range(9)))
-    config = BuildConfig(reading=PARAGRAPHS)
-    build_dataset([text], vocabulary, tmp_path / "data", config)
-    before = rows(tmp_path / "data")
-    joined = write(tmp_path / "joined", document(0, 1, 2))
-    for appended, documents, paragraphs in ((text, 9, 0), (joined, 0, 3)):
-        summary = build_dataset([appended], None, tmp_path / "data", config, append=True)
-        repeats = summary.duplicate_documents, summary.duplicate_paragraphs
-        assert (summary.documents, *(counts.dropped for counts in repeats)) == (0, documents, paragraphs)
-        assert rows(tmp_path / "data") == before
-
-
 def test_appending_holds_out_documents_if_none_were(tmp_path, vocabulary):
     config = BuildConfig(reading=PARAGRAPHS)
     build_dataset([write(tmp_path / "a", paragraph(1) + "\n")], vocabulary, tmp_path / "data", config)

@@ -175,15 +175,6 @@ def test_parts_depend_on_their_settings_and_files_alone(tmp_path, texts):
     ]
 
 
-def test_files_of_one_shard_are_read_again_together(tmp_path, texts):
-    reading = ReadingConfig(text_format="sentences")
-    make_parts(tmp_path / "p", plan_of(texts, reading))
-    rewrite(texts[2], "2: mended\n")
-    made = make_parts(tmp_path / "p", plan_of(texts, reading))
-    assert made[0] == "0: 00 1: 00 1: 01 1: 02"
-    assert "2: mended" in " ".join(made)
-
-
 def test_stdin_is_read_each_time(tmp_path, monkeypatch):
     for text in ("one\n", "two\n"):
         monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text.encode())))

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from tokenizers import normalizers
 
-from cloze import artifacts
 from cloze.data.build import vocabulary
 from cloze.data.build.input_shards import BuildRun, ReadingConfig
 from cloze.data.build.vocabulary import AccentCounts, VocabularyConfig, strip_accents, train_vocabulary
@@ -39,24 +38,6 @@ def text(tmp_path: Path) -> Path:
 
 def learn(text: Path, output: Path, run: BuildRun = BuildRun(), **settings: Any) -> Tokenizer:
     return train_vocabulary([text], output, VocabularyConfig(**settings), run)
-
-
-@pytest.mark.slow
-def test_bytes_do_not_depend_on_the_workers(tmp_path, text):
-    for workers in (1, 2):
-        learn(text, tmp_path / f"{workers}", BuildRun(workers=workers), reading=SMALL_PARTS, size=300)
-    one, two = ({f.name: f.read_bytes() for f in (tmp_path / w).iterdir()} for w in "12")
-    assert one == two
-    assert set(one) == {"vocab.txt", "tokenizer.json", "tokenizer_config.json", "manifest.json"}
-
-
-def test_a_vocabulary_directory_verifies_and_loads(tmp_path, text):
-    learned = learn(text, tmp_path / "v", size=300)
-    artifacts.verify(tmp_path / "v", kind="vocabulary")
-    loaded = load_tokenizer(tmp_path / "v")
-    assert loaded.tokens == learned.tokens
-    assert loaded.vocab_size == 300
-    assert loaded.lowercase
 
 
 def test_an_input_that_would_be_replaced_is_refused(tmp_path, text):
@@ -88,13 +69,6 @@ def test_counting_resumes_and_serves_other_sizes(tmp_path, text, monkeypatch):
     assert not (tmp_path / "v.parts").exists()
 
 
-def test_merged_counts_do_not_change_the_vocabulary(tmp_path, text, monkeypatch):
-    reading = ReadingConfig(part_characters=1_000)
-    expected = learn(text, tmp_path / "all", reading=reading, size=200)
-    monkeypatch.setattr(vocabulary, "_MERGE_ROWS", 10)
-    assert learn(text, tmp_path / "few", reading=reading, size=200).tokens == expected.tokens
-
-
 def test_words_are_counted_as_each_tokenizer_splits_them(tmp_path):
     text = tmp_path / "text"
     text.write_text("The cat and the dog.\n")
@@ -116,14 +90,6 @@ def test_nothing_is_written_on_an_error(tmp_path, text):
     with pytest.raises(InputError, match="already exists"):
         learn(text, tmp_path / "v", size=300)
     assert (tmp_path / "v" / "mine").read_text() == "precious"
-
-
-def test_a_damaged_vocabulary_is_refused(tmp_path, text):
-    learn(text, tmp_path / "v", size=300)
-    file = tmp_path / "v/tokenizer.json"
-    file.write_text(file.read_text() + " ")
-    with pytest.raises(InputError, match=r"tokenizer\.json: .*, [\d,]+ in the manifest"):
-        load_tokenizer(tmp_path / "v")
 
 
 MARKS = {

@@ -122,16 +122,6 @@ def test_added_tokens_keep_their_ids():
     assert add_tokens(tokens, ["new"], keep=("[unused98]",))[:2] == ["[unused98]", "new"]
 
 
-def test_text_in_another_field(tmp_path, vocabulary, capsys):
-    table = write(
-        tmp_path / "text.jsonl", '{"body": "The cat sat on the mat, and nobody ever said a word of it."}\n'
-    )
-    look = ["vocab", "inspect", str(vocabulary), str(table), "--workers", "1", "--quiet"]
-    assert main(look) == 2
-    assert "Choose another with --text-field: body" in capsys.readouterr().err
-    assert main([*look, "--text-field", "body"]) == 0
-
-
 def test_tokens_are_not_added_twice():
     with pytest.raises(InputError, match="'the' is in line"):
         add_tokens(TOKENS, ["the"])

@@ -20,36 +20,6 @@ from cloze.data.reading.text_layout import clean_pdf_text
 from cloze.errors import DataWarning, InputError
 from helpers import task_of
 
-EXTRACTED = """\
-The efficient office of a navigation company
-keeps its documents in folders. Every after-
-noon the officials file the classifications of
-ships, and a well-known difficulty is that the
-specifications of international vessels differ
-from those of coastal ones. The first classifica-
-tion was written by hand, and its authors
-found that the identification of a vessel needs
-more than its dimensions. A well-known rem-
-edy is a questionnaire with definitions, which
-the captains fill in before their departure. Af-
-terwards the administration compares the
-measurements with the registration, and suffi-
-cient differences lead to an investigation.
-Since these investigations are expensive, the
-responsibility for them is divided between the
-harbors.
-The characteristics of the fishing fleet are dif-
-ferent. Its boats are small, their identification
-is painted on both sides, and their registration
-is renewed annually. A self-evident conse-
-quence is that the classification of fishing
-boats takes minutes, while that of tankers
-takes an afternoon.
-"""
-"""A page, written here, that groff typeset as a PDF and PyMuPDF extracted."""
-DIVIDED = ("afternoon", "classification", "remedy", "afterwards", "sufficient", "different", "consequence")
-WHOLE = re.sub(r"(?<!well)-\n", "", EXTRACTED)
-
 
 def cleaned_documents(path: Path, text_format: str = "auto") -> tuple[list[tuple[str, ...]], int]:
     """Return the lines of the cleaned documents of a file, and the number of changes."""
@@ -97,15 +67,6 @@ def test_long_texts_are_cleaned_in_linear_time(unit):
     assert len(clean_pdf_text(text)[0]) <= len(text)
 
 
-def test_wrapped_lines_are_joined_after_the_words(tmp_path):
-    assert EXTRACTED.count("-\n") == len(DIVIDED)
-    assert clean_pdf_text(EXTRACTED) == (WHOLE, len(DIVIDED))
-    assert {*DIVIDED} <= {*re.findall(r"\w+", WHOLE.lower())}
-    (tmp_path / "page.txt").write_text(EXTRACTED)
-    [lines], changes = cleaned_documents(tmp_path / "page.txt")
-    assert (" ".join(lines), changes) == (" ".join(WHOLE.split()), len(DIVIDED))
-
-
 @pytest.mark.parametrize("text_format", ["sentences", "paragraphs", "files", "jsonl"])
 def test_words_are_joined_across_the_lines_of_narrow_columns(tmp_path, text_format):
     narrow = "the\nclassifi-\ncation of the\nvessel\nneeds\ndimen-\nsions"
@@ -114,18 +75,6 @@ def test_words_are_joined_across_the_lines_of_narrow_columns(tmp_path, text_form
     [lines], changes = cleaned_documents(tmp_path / "page", text_format)
     assert lines == ("the", "classification of the", "vessel", "needs", "dimensions")
     assert changes == 2
-
-
-@pytest.mark.filterwarnings("ignore::cloze.errors.DataWarning")
-def test_the_build_reports_the_changes(tmp_path, capsys):
-    (tmp_path / "page.txt").write_text(EXTRACTED)
-    options = {"vocabulary": "cloze-mini", "clean": "pdf", "progress": True}
-    built = cloze.build_dataset(tmp_path / "page.txt", output=tmp_path / "data", **options)
-    assert built is not None
-    assert built.cleaning.pdf.characters == len(DIVIDED)
-    example = built.cleaning.pdf.examples[0]
-    assert ("Every after- noon" in example.before, "Every afternoon" in example.after) == (True, True)
-    assert "pdf: 1 documents with hyphens at line ends, ligatures or soft hyphens" in capsys.readouterr().err
 
 
 def test_cells_of_texts_are_cleaned_and_others_are_not(tmp_path):
