@@ -22,7 +22,19 @@ from cloze.data.reading.columns import Column
 from cloze.data.reading.conll import COLUMN_FILES, fits_columns, fits_text, is_conllu, read_columns
 from cloze.data.reading.delimited import DELIMITED, read_delimited
 from cloze.data.reading.directories import dataset_files, glob_files
-from cloze.data.reading.documents import MAX_DOCUMENT_BYTES, Document, FileRange, document_from_text
+from cloze.data.reading.documents import (
+    MAX_DOCUMENT_BYTES,
+    Document,
+    FileRange,
+    TextFormat,
+    blocks_of_lines,
+    document_from_text,
+    file_document,
+    json_documents,
+    line_documents,
+    split_bytes,
+    wikiextractor_documents,
+)
 from cloze.data.reading.excel_files import EXTENSION as EXCEL
 from cloze.data.reading.excel_files import read_excel
 from cloze.data.reading.files import (
@@ -38,15 +50,6 @@ from cloze.data.reading.memory import Data, MemoryRows
 from cloze.data.reading.source import Format, RawRow, ReaderKind, ReadOptions, Source
 from cloze.data.reading.squad import fits_squad, read_squad
 from cloze.data.reading.tables import Row, parse_rows
-from cloze.data.reading.text_formats import (
-    TextFormat,
-    blocks_of_lines,
-    file_document,
-    json_documents,
-    line_documents,
-    split_bytes,
-    wikiextractor_documents,
-)
 from cloze.data.reading.text_layout import HEAD_BYTES, guess_text_layout
 from cloze.data.reading.word_tables import is_tagged_table
 from cloze.errors import InputError

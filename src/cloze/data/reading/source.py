@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias, get_args
 from cloze.choices import AnnotationFormat, Clean
 from cloze.data.reading.columns import Column, KeepsNumbers
 from cloze.data.reading.directories import brat_texts
+from cloze.data.reading.documents import TextFormat
 from cloze.data.reading.files import MAX_WHOLE_BYTES, Line, extension_of, read_lines, too_large
 from cloze.data.reading.memory import Data, MemoryRows
-from cloze.data.reading.text_formats import TextFormat
 from cloze.errors import InputError
 
 RawRow: TypeAlias = tuple[Mapping[str, Any] | InputError, str]
