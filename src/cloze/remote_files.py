@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 from cloze import artifacts, file_io, hub
@@ -27,9 +26,7 @@ Result = TypeVar("Result")
 
 _BLOCK_BYTES = 1 << 22
 _LOCAL_PREFIX = "file://"
-_PACKAGES = MappingProxyType(
-    {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub", "az": "adlfs"}
-)
+_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub", "az": "adlfs"}
 
 
 def is_url(name: PathOrUrl) -> bool:

@@ -7,7 +7,7 @@ or its first line is in quotation marks; in others a quotation mark is a charact
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 from cloze.data.reading.bad_rows import CellCountError
@@ -28,17 +28,14 @@ _BEFORE_CLOSING_MARK = re.compile(r'[^"]*(?:""[^"]*)*')
 def read_delimited(source: Source) -> Iterator[RawRow]:
     """Yield the rows of a TSV or CSV. An empty line is left out, or of tagged words a row without cells."""
     lines, options = source.lines, source.options
-    if options.header:
-        first = list(islice(lines, 1))
-        lines = chain(first, lines)
-        if not first or options.columns[0].find(dict.fromkeys(first[0][0].split("\t"))) is None:
-            rows = split_rows(lines, "\t", len(options.header), quoted=False)
-            return by_column(_warn_of_marks(rows), options.header, "a row has", _TABS_REMEDY)
     first_line, where = next(lines, ("", f"{source}:1"))
     extension = source.extension
     if extension not in DELIMITED:
         extension = ".tsv" if "\t" in first_line else ".csv"
     column_names = options.column_names
+    expected = "`column_names` has" if column_names else "the first line names"
+    if options.header and options.columns[0].find(dict.fromkeys(first_line.split("\t"))) is None:
+        column_names, expected = options.header, "a row has"
     known = [] if column_names else [column.names for column in options.columns if column.is_required]
     separator, quoted = find_separator(first_line, known, extension, len(column_names) or None)
     quoted = quoted or options.tool is not None  # tools put JSON into quotation marks
@@ -51,7 +48,6 @@ def read_delimited(source: Source) -> Iterator[RawRow]:
     keep_empty = options.reader == "words"
     rows = split_rows(lines, separator, len(names), quoted=quoted, keep_empty=keep_empty)
     remedy = f"A cell with {separator!r} or a quotation mark is written in quotation marks"
-    expected = "`column_names` has" if column_names else "the first line names"
     if not quoted:
         rows, remedy = _warn_of_marks(rows), _TABS_REMEDY
     return by_column(rows, names, expected, remedy, keep_empty=keep_empty)

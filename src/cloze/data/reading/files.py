@@ -10,6 +10,7 @@ import lzma
 import os
 import sys
 import zlib
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -116,10 +117,7 @@ def open_text(file: str, encoding: str | None = None) -> Iterator[tuple[IO[bytes
         else:
             stream = prepend(head, stream)
         if ends_lines_in_cr(head):
-            head, stream = (
-                head.replace(b"\r", b"\n"),
-                io.BufferedReader(_LineFeeds(stream, file), BUFFER_BYTES),
-            )
+            head, stream = head.replace(b"\r", b"\n"), read_chunks(_with_line_feeds(stream, file))
         yield stream, on_disk, head
 
 
@@ -178,28 +176,19 @@ def _convert_to_utf_8(stream: IO[bytes], encoding: str, file: str) -> Iterator[b
         yield text.encode("utf-8", "surrogatepass")
 
 
-class _LineFeeds(io.RawIOBase):
-    """A stream in which CR ends a line, with LF instead."""
-
-    def __init__(self, stream: IO[bytes], file: str) -> None:
-        self._stream, self._file = stream, file
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return self._stream.seekable()
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return self._stream.seek(offset, whence)
-
-    def readinto(self, buffer: Any) -> int:
-        content = self._stream.read(len(buffer))
+def _with_line_feeds(stream: IO[bytes], file: str) -> Iterator[bytes]:
+    """Yield the content of a stream in which CR ends a line, with LF instead."""
+    while content := stream.read(BUFFER_BYTES):
         if b"\n" in content:
             remedy = "Convert it: tr '\\r' '\\n' < OLD > NEW"
-            raise InputError("lines end in CR at first, and later in LF", where=self._file, remedy=remedy)
-        buffer[: len(content)] = content.replace(b"\r", b"\n")
-        return len(content)
+            raise InputError("lines end in CR at first, and later in LF", where=file, remedy=remedy)
+        yield content.replace(b"\r", b"\n")
+
+
+def _blocks(stream: IO[bytes], size: int) -> Iterator[bytes]:
+    while block := stream.read(min(size, _BLOCK_BYTES)):
+        yield block
+        size -= len(block)
 
 
 class LineReader:
@@ -235,7 +224,10 @@ class LineReader:
         self._how_to_decode = CONVERT_FILE if encoding == UTF_8 else SAY_ENCODING
         self._max_line_bytes, self._progress_bytes, self._strip = max_line_bytes, progress_bytes, strip
         if begin:  # skip a line that is cut; one that begins at `begin` is whole
-            stream.seek(begin - 1)
+            if stream.seekable():
+                stream.seek(begin - 1)
+            else:
+                deque(_blocks(stream, begin - 1), maxlen=0)
             while (raw := stream.readline(BUFFER_BYTES)) and not raw.endswith(b"\n"):
                 self.next_offset += len(raw)
             self.next_offset += len(raw) - 1
@@ -281,11 +273,7 @@ class LineReader:
         number = self.number
         if self._begin:
             with open_text(self._file) as (stream, _, _):
-                left = self._begin - 1
-                number += 1
-                while chunk := stream.read(min(left, _BLOCK_BYTES)):
-                    number += chunk.count(b"\n")
-                    left -= len(chunk)
+                number += 1 + sum(block.count(b"\n") for block in _blocks(stream, self._begin - 1))
         return InputError(what, where=f"{self._file}:{number}", remedy=remedy)
 
 
