@@ -3,9 +3,6 @@
 import errno
 import random
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +11,13 @@ import pytest
 from cloze.data.build import corpus as build
 from cloze.data.build import parts
 from cloze.data.build.corpus import build_dataset
-from cloze.data.build.finalize import read_summary
 from cloze.data.build.input_shards import BuildRun, ReadingConfig
 from cloze.data.build.parts import BuildConfig, BuildSummary, cached_tokenizer
 from cloze.data.build.vocabulary import VocabularyConfig, count_input_words, train_vocabulary
 from cloze.data.dataset import Dataset
 from cloze.data.shards import write_shard
 from cloze.errors import InputError, RunError
-from cloze.progress import SILENT_BAR, Bar, Progress
+from cloze.progress import Progress
 from cloze.tokenization.loading import load_tokenizer, load_wordpiece
 from corpora import rows_of, save_vocabulary
 from helpers import flip_bit, read_all_files
@@ -226,36 +222,3 @@ def test_inputs_in_the_output_are_refused(tmp_path, vocabulary, text):
 def test_bad_settings_are_refused_before_reading(tmp_path, vocabulary, settings, message):
     with pytest.raises(InputError, match=message):
         build_dataset([tmp_path / "nowhere"], vocabulary, tmp_path / "data", BuildConfig(**settings))
-
-
-@dataclass(frozen=True)
-class _Interrupting(Progress):
-    """Does something else when the first bar begins or ends."""
-
-    quiet: bool = True
-    acts: list[Callable[[], object]] = field(default_factory=list)
-    at_end: bool = False
-
-    @contextmanager
-    def bar(self, label: str, *, total: float | None, unit: str = "", done: float = 0.0) -> Iterator[Bar]:
-        if not self.at_end:
-            self._act()
-        yield SILENT_BAR
-        if self.at_end:
-            self._act()
-
-    def _act(self) -> None:
-        while self.acts:
-            self.acts.pop()()
-
-
-@pytest.mark.parametrize("at_end", [False, True])
-def test_the_slower_of_two_builds_names_the_other(tmp_path, vocabulary, text, at_end):
-    output = tmp_path / "data"
-    progress = _Interrupting(acts=[lambda: build_dataset([text], vocabulary, output)], at_end=at_end)
-    with pytest.raises(
-        RunError, match=r"data: another build of it ended while this one was running, .* complete"
-    ):
-        build_dataset([text], vocabulary, output, run=BuildRun(progress=progress))
-    assert read_summary(output).documents == 40
-    assert not (tmp_path / "data.parts").exists()

@@ -325,7 +325,7 @@ def test_of_two_appends_at_once_one_is_refused(tmp_path, vocabulary, monkeypatch
         write_info(*arguments)
 
     monkeypatch.setattr(DatasetInfo, "write", write_later)
-    with pytest.raises(RunError, match=r"data: another build of it ended .* To append, run this build again"):
+    with pytest.raises(RunError, match=r"data: another build of it ended .* to append, run this again"):
         build_dataset([one], vocabulary, tmp_path / "data", config, append=True)
     assert len(rows(tmp_path / "data")) == 2
     build_dataset([one], vocabulary, tmp_path / "data", config, append=True)

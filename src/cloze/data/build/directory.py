@@ -44,17 +44,13 @@ def check_output_is_not_read(output: Path, inputs: Iterable[str | Path]) -> None
 
 @contextmanager
 def keep_finished_parts(output: Path, plan: BuildPlan, progress: Progress) -> Iterator[Path]:
-    """Yield the directory of the parts. On an error, report the finished parts; remove a directory without any.
-
-    Raises:
-        RunError: another build of the output ended meanwhile, and removed the parts of both.
-    """
-    directory, before = parts_directory(output), modification_time(output)
+    """Yield the directory of the parts. On an error, report the finished parts; remove a directory without any."""
+    directory = parts_directory(output)
     with file_io.disk_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
     try:
         yield directory
-    except BaseException as error:
+    except BaseException:
         for key in plan.keys:
             if key.startswith(STDIN_PREFIX):
                 for path in directory.glob(f"{key}*"):
@@ -64,9 +60,6 @@ def keep_finished_parts(output: Path, plan: BuildPlan, progress: Progress) -> It
             progress.note(f"{directory} keeps {kept}; the build resumes when run again")
         elif not any(directory.glob("*.arrow")):  # of other builds
             remove_parts(output)
-        is_changed = modification_time(output) != before and _finished_plan(output) != plan.hash
-        if is_changed and isinstance(error, (InputError, RunError, OSError)):
-            raise _other_build_ended(output) from error
         raise
 
 
@@ -85,7 +78,8 @@ def write_output(
     def before_commit(directory: Path) -> None:
         mark_finished(output, plan, directory)
         if appends_to is not None and modification_time(output) != appends_to:
-            raise _other_build_ended(output)
+            what = "another build of it ended while this one was running, and removed the parts of both"
+            raise RunError(what, where=output, remedy="Its output is complete; to append, run this again")
 
     with artifacts.write_directory(
         output,
@@ -131,12 +125,6 @@ def remove_parts(output: Path) -> None:
         elif path.name != _OUTPUT_FILE:
             path.unlink(missing_ok=True)
     shutil.rmtree(directory, ignore_errors=True)
-
-
-def _other_build_ended(output: Path) -> RunError:
-    what = "another build of it ended while this one was running, and removed the parts of both"
-    remedy = "Its output is complete. To append, run this build again; for another output, name one"
-    return RunError(what, where=output, remedy=remedy)
 
 
 def modification_time(output: Path) -> int | None:
