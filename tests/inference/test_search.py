@@ -1,6 +1,7 @@
 """Search in text files: passages and their lines, and vectors that are kept while documents and model stay the same."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -68,9 +69,7 @@ def open_index(model: Path, documents: Path, **options: Any) -> PassageIndex:
 
 
 def passages(index: PassageIndex) -> list[tuple[str, int, str]]:
-    return [
-        (Path(file).name, line, text) for (file, line), text in zip(index.places, index.texts, strict=True)
-    ]
+    return [(Path(file).name, line, text) for file, line, text in index.passages]
 
 
 ALL = [("a.txt", 1, "a b c."), ("a.txt", 3, "d e f."), ("b.md", 3, "c c c\nc"), ("b.md", 6, "b b b")]
@@ -133,7 +132,24 @@ def test_only_new_and_changed_documents_are_embedded(
     (documents / "d.txt").unlink()
     assert passages(open_index(model, documents)) == [("c.txt", 1, "f"), *ALL[2:]]
     assert embedded == ["f"]
-    assert len([*documents.glob(f"{FOLDER}/*/*")]) == 2
+
+
+def test_vectors_of_removed_documents_and_of_all_but_four_models_are_deleted(
+    model: Path, documents: Path, tmp_path: Path, embedded: list[str]
+) -> None:
+    others = [write_model(tmp_path / f"{seed}/model", seed) for seed in (3, 4, 5, 6)]
+    for path in (model, *others[:3], model, others[3]):
+        open_index(path, documents)
+        assert {len([*folder.iterdir()]) for folder in documents.glob(f"{FOLDER}/*")} == {2}
+    embedded.clear()
+    for path in (model, *others[1:]):
+        open_index(path, documents)
+    assert not embedded
+    open_index(others[0], documents / "more/b.md")  # the vectors of which are in another folder
+    assert len([*documents.glob(f"{FOLDER}/*/*")]) == 8
+    (documents / "a.txt").unlink()
+    open_index(model, documents)
+    assert len([*documents.glob(f"{FOLDER}/*/*")]) == 4
 
 
 @pytest.mark.parametrize("change", ["weights", "prompt", "encoding"])
@@ -156,18 +172,18 @@ def test_a_damaged_file_is_written_again_and_an_interrupted_one_leaves_nothing(
     model: Path, documents: Path, embedded: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = open_index(model, documents).vectors
-    for file, is_page in zip(documents.glob(f"{FOLDER}/*/*"), (True, False), strict=True):
-        content = file.read_bytes()
-        at = 300 if is_page else content.index(b"\x18\x04text") + 2
-        file.write_bytes(content[:at] + bytes([content[at] ^ 255]) + content[at + 1 :])
+    for file, at in zip(documents.glob(f"{FOLDER}/*/*"), (40, -1), strict=True):  # of a text, and of a vector
+        content = bytearray(file.read_bytes())
+        content[at] ^= 1
+        file.write_bytes(content)
     np.testing.assert_array_equal(open_index(model, documents).vectors, expected)
     (documents / "e.txt").write_text("a")
-    monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr("pathlib.Path.write_bytes", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         open_index(model, documents)
     monkeypatch.undo()
     assert len([*documents.glob(f"{FOLDER}/*/*"), *documents.glob(f"{FOLDER}/*/.*")]) == 2
-    assert len(open_index(model, documents).texts) == 5
+    assert len(open_index(model, documents).passages) == 5
 
 
 def test_what_is_not_text_is_left_out_of_a_folder_and_refused_alone(
@@ -178,6 +194,13 @@ def test_what_is_not_text_is_left_out_of_a_folder_and_refused_alone(
     (documents / "latin.txt").write_bytes(b"\xe9t\xe9")
     with pytest.warns(DataWarning, match=r"2 files left out\. .*a\.pdf: a PDF, not text"):
         assert passages(open_index(model, documents)) == passages(open_index(model, documents)) == ALL
+    (documents / "gone.txt").symlink_to(tmp_path / "nothing")
+    write_model(documents / "model")
+    os.mkfifo(documents / "pipe")
+    with pytest.warns(
+        DataWarning, match=r"6 files left out\. .*gone\.txt: cannot be read: No such file or dir"
+    ):
+        assert passages(open_index(model, documents)) == ALL
     with pytest.raises(InputError, match="a PDF, not text"):
         open_index(model, documents / "a.pdf")
     (tmp_path / "empty.txt").write_text("\n")

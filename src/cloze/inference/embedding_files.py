@@ -126,8 +126,7 @@ def write_vectors(  # noqa: PLR0913 (the settings of a verb)
         if suffix == ".npy":
             _write_npy(rows(), temporary, embedder.width)
         else:
-            columns = ((part.columns, part.vectors) for part in rows())
-            write_vector_table(columns, temporary, suffix, of, embedder.width)
+            _write_tables(rows(), temporary, suffix, of, embedder.width)
         if not counts[1]:
             raise InputError("contains no text", where=source)
     unknown.warn("texts", where=source)
@@ -201,16 +200,14 @@ def _write_npy(rows: Iterator[_Rows], path: Path, width: int) -> None:
         assert stream.tell() == start
 
 
-def write_vector_table(
-    parts: Iterable[tuple[dict[str, list[Any]], Vectors]], path: Path, suffix: str, of: Unit, width: int
-) -> None:
+def _write_tables(rows: Iterator[_Rows], path: Path, suffix: str, of: Unit, width: int) -> None:
     """Write the columns and vectors of parts."""
     vector = pyarrow.list_(pyarrow.float32(), width)
     schema = pyarrow.schema([*_ARROW_TYPES[of].items(), ("vector", vector)])
 
     def tables() -> Iterator[pyarrow.Table]:
-        for columns, vectors in parts:
-            arrays = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.reshape(-1)), width)
-            yield pyarrow.table({**columns, "vector": arrays}, schema=schema)
+        for part in rows:
+            vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(part.vectors.reshape(-1)), width)
+            yield pyarrow.table({**part.columns, "vector": vectors}, schema=schema)
 
     write_tables(tables(), schema, path, suffix)

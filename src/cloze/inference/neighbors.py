@@ -37,7 +37,7 @@ class Neighbor(Result):
     cosine: float
 
 
-def read_chunks(path: Path, chunk_size: int = 16_384) -> Iterator[Chunk]:
+def _read_chunks(path: Path, chunk_size: int) -> Iterator[Chunk]:
     """Yield the rows of a file of texts that `cloze embed` wrote as .parquet."""
     check_file(path)
     try:
@@ -62,7 +62,7 @@ def neighbors_in_file(
     embedder: Embedder, path: Path, query: str, *, top_k: int = 10, chunk_size: int = 16_384
 ) -> list[Neighbor]:
     """Return the rows nearest to a text, without the text itself."""
-    _, texts, vectors = next(read_chunks(path, chunk_size), ((), (), np.empty((0, 0))))
+    _, texts, vectors = next(_read_chunks(path, chunk_size), ((), (), np.empty((0, 0))))
     if not len(vectors):
         raise InputError("contains no vectors", where=path)
     remedy = "Give the model and flags that it was made with"
@@ -73,7 +73,7 @@ def neighbors_in_file(
     if cosine < _MIN_COSINE:
         what = f"row 1 is not the model's vector of its text (cosine {cosine:.2f})"
         raise InputError(what, where=path, remedy=remedy)
-    return _nearest(read_chunks(path, chunk_size), embedder(query), top_k, excluded={query}, where=path)
+    return _nearest(_read_chunks(path, chunk_size), embedder(query), top_k, excluded={query}, where=path)
 
 
 def neighbors_in_table(embedder: Embedder, query: str, *, top_k: int) -> list[Neighbor]:

@@ -1,35 +1,36 @@
 """Find the passages of text files that are nearest to a question, by exact cosine similarity.
 
-The vectors of a document are a Parquet file in `.cloze-search` beside it, in a folder for the model and its settings.
-It has the SHA-256 of the document as its name, so that only new and changed documents are embedded.
+`.cloze-search` beside the documents has a folder for each model and its settings, with a file for each document. It has
+the SHA-256 of the document as its name, so that only new and changed documents are embedded. It holds the SHA-256 of
+the rest, then the line and the text of each passage as one line of JSON, then the vectors as float32.
 
 Shapes: P passages, D width of a vector.
 """
 
 import hashlib
+import json
+import os
 import re
 import warnings
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count, groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Self
+from typing import Self, TypeAlias
 
 import numpy as np
 
 from cloze.arguments import check_integer, check_text
-from cloze.artifacts import directory_sha256
+from cloze.artifacts import directory_sha256, remove_directory
 from cloze.data.build.input_shards import find_files
 from cloze.data.reading.files import file_sha256, read_lines
 from cloze.data.reading.text_layout import split_paragraphs
 from cloze.errors import DataWarning, InputError
 from cloze.file_io import write_file
 from cloze.inference.embedder import Embedder, Vectors
-from cloze.inference.embedding_files import write_vector_table
-from cloze.inference.neighbors import Chunk, read_chunks
 from cloze.inference.text_predictors import TextRanker
 from cloze.progress import SILENT, Progress
 from cloze.results import Result
@@ -40,8 +41,13 @@ from cloze.tokenization.sentences import sentence_spans
 FOLDER = ".cloze-search"
 MAX_RERANKED = 50
 """Number of nearest passages that a ranker orders."""
-_FORMAT = 2  # of a document's file, and of its division into passages
+_FORMAT = 3  # of a document's file, and of its division into passages
+_SUFFIX, _KEPT_MODELS = ".passages", 4
+_DIGEST_BYTES = hashlib.sha256().digest_size
 _HEADING = re.compile("#{1,6} ")
+
+_Passages: TypeAlias = tuple[list[tuple[int, str]], Vectors]
+"""Line and text of each passage of a document, and their vectors."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -63,9 +69,8 @@ class PassageIndex:
     """The passages of text files and their vectors."""
 
     embedder: Embedder
-    places: Sequence[tuple[str, int]]
-    """File and line of each passage."""
-    texts: Sequence[str]
+    passages: Sequence[tuple[str, int, str]]
+    """File, line and text of each."""
     vectors: Vectors
     """[P, D], of length 1."""
 
@@ -80,7 +85,8 @@ class PassageIndex:
     ) -> Self:
         """Read the stored vectors of a text file, or of a folder of text files; embed and store missing ones.
 
-        Files of a folder that are not text are left out with a warning.
+        Files of a folder that are not text or cannot be read are left out with a warning. Stored vectors are deleted
+        if their document is not in the folder, or if four other models were used since.
         """
         root = Path(documents)
         if not root.exists():
@@ -90,27 +96,27 @@ class PassageIndex:
         model = (directory_sha256(encoder.directory), output, encoder.engine.number_format)
         settings = repr((_FORMAT, *model, encoder.max_seq_length, encoder.prompt, encoding)).encode()
         folder = (root if root.is_dir() else root.parent) / FOLDER / hashlib.sha256(settings).hexdigest()
-        stored = {file: folder / f"{file_sha256(file)}.parquet" for file in find_files(str(root))}
-        chunks: list[tuple[str, Chunk]] = []
-        unread: list[InputError] = []
-        with progress.bar("reading", total=len(stored), unit="files") as bar:
-            for file, vectors in stored.items():
+        unread: list[InputError | OSError] = []
+        files, stored, of_file = find_files(str(root), unread), set[str](), dict[str, _Passages]()
+        with progress.bar("reading", total=len(files), unit="files") as bar:
+            for file in files:
                 try:
-                    chunks += [(file, chunk) for chunk in _chunks(encoder, file, encoding, vectors)]
-                except InputError as error:
+                    stored.add(sha256 := file_sha256(file))
+                    of_file[file] = _read_or_embed(encoder, file, encoding, folder, sha256)
+                except (InputError, OSError) as error:
                     unread.append(error)
                 bar.advance(1)
-        places = [(file, line) for file, (lines, _, _) in chunks for line in lines]
-        if not places:
-            raise unread[0] if unread else InputError("contains no text", where=root)
+        passages = [(file, *row) for file, (rows, _) in of_file.items() for row in rows]
+        first = next(iter(unread), InputError("contains no text", where=root))
+        if isinstance(first, OSError):
+            first = InputError(f"cannot be read: {first.strerror}", where=first.filename)
+        if not passages:
+            raise first
         if unread:
-            what = f"{format_count(len(unread), 'file')} left out. {unread[0]}"
+            what = f"{format_count(len(unread), 'file')} left out. {first}"
             warnings.warn(what, DataWarning, stacklevel=2)
-        if root.is_dir():
-            for outdated in {*folder.glob("*.parquet")} - {*stored.values()}:
-                outdated.unlink(missing_ok=True)
-        texts = [text for _, (_, texts, _) in chunks for text in texts]
-        return cls(embedder, places, texts, np.concatenate([vectors for _, (_, _, vectors) in chunks]))
+        _delete_unused(folder, stored if root.is_dir() else None)
+        return cls(embedder, passages, np.concatenate([vectors for _, vectors in of_file.values()]))
 
     def search(self, question: str, *, top_k: int = 10, ranker: TextRanker | None = None) -> list[Hit]:
         """Return the passages nearest to a question; a ranker orders the nearest `MAX_RERANKED`."""
@@ -135,8 +141,8 @@ class PassageIndex:
         lowest = np.partition(scores, -top_k)[-top_k] if top_k < len(scores) else -np.inf
         candidates = np.flatnonzero(scores >= lowest)
         order = candidates[np.argsort(-scores[candidates], kind="stable")][:top_k]
-        rows = ((self.places[i], float(scores[i]), self.texts[i]) for i in order)
-        return [Hit(file, line, score, text) for (file, line), score, text in rows]
+        rows = ((*self.passages[i], float(scores[i])) for i in order)
+        return [Hit(file, line, score, text) for file, line, text, score in rows]
 
 
 def _prompt(embedder: Embedder, *names: str) -> str:
@@ -145,30 +151,49 @@ def _prompt(embedder: Embedder, *names: str) -> str:
     return embedder.prompt if name is None else embedder.stored.prompt(name, where=embedder.directory)
 
 
-def _chunks(encoder: Embedder, file: str, encoding: str | None, stored: Path) -> list[Chunk]:
+def _delete_unused(folder: Path, stored: Collection[str] | None) -> None:
+    """Delete the vectors of all but the last models, and those of documents that are not `stored`, if it is given."""
+    with suppress(OSError):  # of another user, on a read-only disk or deleted by another process
+        os.utime(folder)
+        models = sorted(folder.parent.iterdir(), key=lambda model: model.stat().st_mtime_ns)
+        for model in models[:-_KEPT_MODELS]:
+            remove_directory(model)
+        for file in folder.parent.glob(f"*/*{_SUFFIX}"):
+            if stored is not None and file.stem not in stored:
+                file.unlink(missing_ok=True)
+
+
+def _read_or_embed(
+    encoder: Embedder, file: str, encoding: str | None, folder: Path, sha256: str
+) -> _Passages:
     """Return the passages of a document and their vectors, which are computed where no undamaged file has them."""
-    with suppress(InputError, ValueError):  # the names of its columns may be damaged
-        return list(read_chunks(stored))
+    stored = folder / f"{sha256}{_SUFFIX}"
+    content = stored.read_bytes() if stored.exists() else b""
+    digest, content = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    if hashlib.sha256(content).digest() == digest:
+        head, _, numbers = content.partition(b"\n")
+        rows = [(line, text) for line, text in json.loads(head)]
+        return rows, np.frombuffer(numbers, np.float32).reshape(len(rows), encoder.width)
     limit = encoder.max_seq_length - 2 - len(encoder.token_ids([""])[0])
     if limit < 1:
         raise InputError("fills max_seq_length", where="prompt", remedy="Raise max_seq_length")
     lines = [line.strip() for line, _ in read_lines(file, encoding)]
-    if file_sha256(file) != stored.stem:
+    if file_sha256(file) != sha256:
         raise InputError("changed while it was read", where=file, remedy="Run it again")
-    rows: list[tuple[int, str]] = []
     # with the blank line after a heading of Markdown, which belongs to the paragraph below it
     are_text = (bool(line or _HEADING.match(before)) for before, line in pairwise(["", *lines]))
+    rows = []
     for is_text, block in groupby(zip(count(1), lines, are_text, strict=False), itemgetter(2)):
         if is_text:
             (line, *_), texts, _ = zip(*block, strict=True)
             rows += _split(encoder, texts, line, limit)
-    columns: dict[str, list[Any]] = {"line": [line for line, _ in rows], "text": [text for _, text in rows]}
-    vectors = normalize(encoder.embed(columns["text"]).vectors)
+    vectors = normalize(encoder.embed([text for _, text in rows]).vectors)
     if not np.isfinite(vectors).all():
         raise InputError("its vectors hold NaN or infinite values", where=encoder.directory)
+    content = json.dumps(rows).encode() + b"\n" + vectors.astype(np.float32).tobytes()
     with write_file(stored) as temporary:
-        write_vector_table([(columns, vectors)], temporary, ".parquet", "texts", encoder.width)
-    return [(columns["line"], columns["text"], vectors)]
+        temporary.write_bytes(hashlib.sha256(content).digest() + content)
+    return rows, vectors
 
 
 def _split(encoder: Embedder, lines: Sequence[str], line: int, limit: int) -> Iterator[tuple[int, str]]:

@@ -229,10 +229,13 @@ def _ranges_of(name: str, reading: ReadingConfig) -> Iterator[tuple[FileRange, i
             yield file_range, size_bytes * ratio
 
 
-def find_files(name: str) -> list[str]:
+def find_files(name: str, unread: list[InputError | OSError] | None = None) -> list[str]:
     """Return the files that an input names; those of a folder or glob are sorted by name.
 
     Hidden files are left out, links are followed, and a folder is not entered from below itself.
+
+    Args:
+        unread: gets the errors of entries of a folder, which are left out; None raises them.
     """
     if name == STDIN:
         return [name]
@@ -243,10 +246,10 @@ def find_files(name: str) -> list[str]:
             files = [_check_regular(name)]
         else:
             matches = [name] if os.path.isdir(name) else sorted(glob.glob(name, recursive=True))
-            files = [file for match in matches for file in _walk(match)]
+            files = [file for match in matches for file in _walk(match, unread)]
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=error.filename or name) from error
-    if not files:
+    if not files and not unread:
         what = "no file in this folder" if os.path.isdir(name) else "no such file"
         raise InputError(what, where=name)
     return list(dict.fromkeys(files))
@@ -261,7 +264,9 @@ def local_paths(inputs: Iterable[str | Path]) -> Iterator[Path]:
         yield from [place] if os.path.lexists(place) else map(Path, glob.glob(str(place), recursive=True))
 
 
-def _walk(path: str, parents: Sequence[tuple[int, int]] = ()) -> Iterator[str]:
+def _walk(
+    path: str, unread: list[InputError | OSError] | None, parents: Sequence[tuple[int, int]] = ()
+) -> Iterator[str]:
     """Yield a file, or the files below a folder, without a folder that is its own parent through a link."""
     if not os.path.isdir(path):
         yield _check_regular(path)
@@ -275,7 +280,12 @@ def _walk(path: str, parents: Sequence[tuple[int, int]] = ()) -> Iterator[str]:
         what = "a vocabulary, data set, model or run, not text"
         raise InputError(what, where=path, remedy="Name files or folders of text")
     for name in names_in_dataset(path, names) or names:
-        yield from _walk(os.path.join(path, name), (*parents, folder))
+        try:
+            yield from _walk(os.path.join(path, name), unread, (*parents, folder))
+        except (InputError, OSError) as error:
+            if unread is None:
+                raise
+            unread.append(error)
 
 
 def _check_regular(path: str) -> str:
