@@ -11,6 +11,7 @@ Texts are a list or column of strings; a pair of texts is a tuple.
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -47,34 +48,23 @@ class _TextInput:
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class TextEmbedder(_TextInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Vectors of texts from an encoder, which `fit` does not train.
+    """Vectors of texts from an encoder, which `fit` does not train."""
 
-    Args:
-        model: "cloze-mini-sentences", a checkpoint, a run, or a directory of transformers or sentence-transformers.
-        pooling: how token vectors become one; None takes that of the model, else the mean.
-        layers: encoder layers; 0 is the word embeddings, -1 the last.
-        normalize: scale vectors to length 1; None does as the model's directory says.
-        max_seq_length: maximum number of tokens of a text; None takes that of the model.
-        device: cpu, cuda, mps or auto.
-    """
-
-    def __init__(
-        self,
-        model: str | Path = "cloze-mini-sentences",
-        *,
-        pooling: Pooling | None = None,
-        layers: Sequence[int] = (-1,),
-        normalize: bool | None = None,
-        max_seq_length: int | None = None,
-        device: str = "auto",
-    ) -> None:
-        self.model = model
-        self.pooling = pooling
-        self.layers = layers
-        self.normalize = normalize
-        self.max_seq_length = max_seq_length
-        self.device = device
+    model: str | Path = "cloze-mini-sentences"
+    """Its name, a checkpoint, a run, or a directory of transformers or sentence-transformers."""
+    _: KW_ONLY
+    pooling: Pooling | None = None
+    """How token vectors become one; None takes that of the model, else the mean."""
+    layers: Sequence[int] = (-1,)
+    """Encoder layers; 0 is the word embeddings, -1 the last."""
+    normalize: bool | None = None
+    """Scale vectors to length 1; None does as the model's directory says."""
+    max_seq_length: int | None = None
+    """Maximum number of tokens of a text; None takes that of the model."""
+    device: str = "auto"
+    """cpu, cuda, mps or auto."""
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Load the encoder and check the texts."""
@@ -89,43 +79,29 @@ class TextEmbedder(_TextInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self.embedder_(check_texts(X, "X"))
 
 
+@dataclass(eq=False, repr=False)
 class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier of texts or pairs, fine-tuned from an encoder. A tenth of the data chooses the best epoch.
+    """A classifier of texts or pairs, fine-tuned from an encoder. A tenth of the data chooses the best epoch."""
 
-    Args:
-        model: the checkpoint or run to start from, or "cloze-mini".
-        epochs: passes over the training data.
-        batch_size: sequences per optimizer step.
-        learning_rate: the peak of the schedule; small models such as cloze-mini need about 3e-4.
-        max_seq_length: maximum number of tokens of a text; None is 128, or that of a smaller model.
-        balanced: weight each class by its inverse frequency.
-        random_state: seed of head, dropout and the order of the data.
-        settings: other settings of `cloze.finetune`, such as {"dev_fraction": 0.2}.
-        device: cpu, cuda, mps or auto.
-    """
-
-    def __init__(
-        self,
-        model: str | Path = "cloze-mini",
-        *,
-        epochs: int = 3,
-        batch_size: int = 32,
-        learning_rate: float = 5e-5,
-        max_seq_length: int | None = None,
-        balanced: bool = False,
-        random_state: int = 12345,
-        settings: Mapping[str, Any] | None = None,
-        device: str = "auto",
-    ) -> None:
-        self.model = model
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.max_seq_length = max_seq_length
-        self.balanced = balanced
-        self.random_state = random_state
-        self.settings = settings
-        self.device = device
+    model: str | Path = "cloze-mini"
+    """The checkpoint or run to start from, or its name."""
+    _: KW_ONLY
+    epochs: int = 3
+    """Passes over the training data."""
+    batch_size: int = 32
+    """Sequences per optimizer step."""
+    learning_rate: float = 5e-5
+    """The peak of the schedule; small models such as cloze-mini need about 3e-4."""
+    max_seq_length: int | None = None
+    """Maximum number of tokens of a text; None is 128, or that of a smaller model."""
+    balanced: bool = False
+    """Weight each class by its inverse frequency."""
+    random_state: int = 12345
+    """Seed of head, dropout and the order of the data."""
+    settings: Mapping[str, Any] | None = None
+    """Other settings of `cloze.finetune`, such as {"dev_fraction": 0.2}."""
+    device: str = "auto"
+    """cpu, cuda, mps or auto."""
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Fine-tune on texts X and their classes y, in a temporary run."""
