@@ -106,11 +106,11 @@ if TYPE_CHECKING:
     from cloze.tasks.answers.choice import ChoicePrediction as ChoicePrediction
     from cloze.tasks.answers.label_set import LabelSetPrediction as LabelSetPrediction
     from cloze.tasks.answers.one_label import ClassPrediction as ClassPrediction
+    from cloze.tasks.answers.span import Answer as Answer
+    from cloze.tasks.answers.span import SpanPrediction as SpanPrediction
     from cloze.tasks.answers.tags import PredictedEntity as PredictedEntity
     from cloze.tasks.registry import find_task as find_task
     from cloze.tasks.registry import register_task as register_task
-    from cloze.tasks.span_decoding import Answer as Answer
-    from cloze.tasks.span_decoding import SpanPrediction as SpanPrediction
     from cloze.tasks.task import Task as Task
     from cloze.tokenization.tokenizer import Tokenizer as Tokenizer
     from cloze.tokenization.wordpiece import WordPieceTokenizer as WordPieceTokenizer

@@ -11,7 +11,7 @@ import torch
 from cloze import artifacts
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.config import DistillationConfig, FinetuneConfig
-from cloze.finetuning.initial_head import load_trained_head
+from cloze.finetuning.preparation import load_trained_head
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model
 from cloze.models.heads import (

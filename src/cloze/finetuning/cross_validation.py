@@ -1,4 +1,7 @@
-"""The answers of a cross-validation to all rows, and the rows whose label is probably wrong."""
+"""The answers of a cross-validation to all rows, and the rows whose label is probably wrong.
+
+Shapes: N rows, C classes.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cloze.data.row_files import write_rows
 from cloze.tasks.answers.one_label import OneLabel
-from cloze.tasks.label_errors import find_label_errors
 from cloze.tasks.task import Task
 
 OUT_OF_FOLD = "out-of-fold.csv"
+_TOLERANCE = 1e-6  # of cleanlab
 
 
 def write_out_of_fold(
@@ -47,3 +51,31 @@ def write_out_of_fold(
     return [
         {"row": rows[i].get("id", rows[i].get("row", i + 1)), **suspect} for i, suspect in suspects.items()
     ]
+
+
+def find_label_errors(
+    probabilities: npt.NDArray[np.float64], labels: npt.NDArray[np.int64]
+) -> list[tuple[int, int, float]]:
+    """Return the rows whose label is probably wrong by confident learning, the surest first.
+
+    Each is its index, the class that it probably has, and the probability of its label minus the largest of another
+    class.
+
+    A class is likely for a row if its probability is at least its mean among the rows with this label. A row is
+    suspected if its most probable likely class is not its label, and its label is not its most probable class.
+
+    Shapes: `probabilities` [N, C], `labels` [N].
+
+    Source: Northcutt, Jiang and Chuang 2021, "Confident learning", 3.1 and 3.2 (the confident joint, ranked by margin).
+    """
+    classes, own_N = range(probabilities.shape[1]), probabilities[np.arange(len(labels)), labels]
+    threshold_C = np.array([own_N[labels == k].mean() if (labels == k).any() else np.inf for k in classes])
+    is_confident_NC = probabilities >= threshold_C - _TOLERANCE
+    probable_N = np.where(is_confident_NC, probabilities, -1.0).argmax(1)
+    is_suspected_N = is_confident_NC.any(1) & (probable_N != labels) & (probabilities.argmax(1) != labels)
+    others_NC = probabilities.copy()
+    others_NC[np.arange(len(labels)), labels] = -np.inf
+    margin_N = own_N - others_NC.max(1)
+    suspected = np.flatnonzero(is_suspected_N)
+    ranked = suspected[np.argsort(margin_N[suspected], kind="stable")]
+    return [(int(n), int(probable_N[n]), float(margin_N[n])) for n in ranked]

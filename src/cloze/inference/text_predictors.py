@@ -15,10 +15,9 @@ from cloze.tasks.answers.label_set import LabelSet, LabelSetPrediction
 from cloze.tasks.answers.number import Number
 from cloze.tasks.answers.one_label import ClassPrediction, OneLabel
 from cloze.tasks.answers.relevance import Relevance
-from cloze.tasks.answers.span import Span
+from cloze.tasks.answers.span import Span, SpanPrediction
 from cloze.tasks.answers.tags import PredictedEntity, Tags
 from cloze.tasks.questions import Paragraph, SpanQuestion
-from cloze.tasks.span_decoding import SpanPrediction
 from cloze.tasks.tagged_reader import TaggedReader
 from cloze.tasks.texts import ChoiceQuestion, LabeledText
 

@@ -37,8 +37,8 @@ from cloze.serving.schema import (
 )
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.answers.label_set import LabelSet
+from cloze.tasks.answers.span import Answer, SpanPrediction
 from cloze.tasks.answers.tags import PredictedEntity
-from cloze.tasks.span_decoding import Answer, SpanPrediction
 from cloze.tokenization.tokenizer import Tokenizer
 
 # text-embeddings-inference and OpenAI: vectors

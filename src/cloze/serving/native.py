@@ -49,10 +49,10 @@ from cloze.serving.schema import (
     is_blank,
 )
 from cloze.serving.served_model import ABILITIES, EmbeddingInput, FillWindow, ServedModel
+from cloze.tasks.answers.span import SpanPrediction
 from cloze.tasks.answers.tags import PredictedEntity
 from cloze.tasks.arrays import normalize, sigmoid, softmax
 from cloze.tasks.features import TextFeature, encode_text
-from cloze.tasks.span_decoding import SpanPrediction
 from cloze.tasks.texts import ChoiceQuestion, LabeledText
 from cloze.tokenization.tokenizer import Encoding
 

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -14,10 +14,10 @@ from cloze.finetuning.objective import FinetuningObjective
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.torch_engine import TorchEngine
+from cloze.tasks.answers.span import Answer, ScoredWindow, SpanPrediction, best_answers
 from cloze.tasks.config import load_task
 from cloze.tasks.predict import featurize, predict
 from cloze.tasks.questions import Excerpt, Paragraph, SpanQuestion
-from cloze.tasks.span_decoding import Answer, ScoredWindow, SpanPrediction, best_answers
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
@@ -207,7 +207,7 @@ def test_no_answer_is_no_collapse_if_no_question_has_one():
 
 def _predicted(text, odds):
     answer = Answer(text, 0, len(text))
-    return SpanPrediction.choose(answer, [answer], null_odds=odds)
+    return SpanPrediction(**asdict(answer), candidates=(answer,), null_odds=odds)
 
 
 def test_threshold_is_tuned_for_f1():

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cloze.tasks.answers.span import SpanPrediction
 from cloze.tasks.features import max_context_windows
 from cloze.tasks.questions import SpanFeature, SpanQuestion
 from cloze.tasks.registry import find_task
-from cloze.tasks.span_decoding import SpanPrediction
 from cloze.tasks.task import Task
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.wordpiece import WordPieceTokenizer
