@@ -22,7 +22,7 @@ _HEADINGS = ("Shapes", "Args", "Returns", "Yields", "Raises", "Source", "Differs
 _HEADING = re.compile(rf"^({'|'.join(_HEADINGS)}):[ ]?(.*)$")
 _PRIVATE_PARAMETERS = ("self", "cls")
 _OPTIONS = "cloze.options"
-_GROUPS = (_OPTIONS, "cloze.api.texts", "cloze.api.run_options")
+_GROUPS = (_OPTIONS, "cloze.api.texts")
 """The modules of groups of keywords."""
 
 
@@ -245,9 +245,8 @@ def _resolve(annotation: ast.expr) -> tuple[ast.expr, ast.expr]:
             if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == annotation.id and node.value:
                 return _resolve(node.value)
     match annotation:
-        case ast.Subscript(ast.Name("Annotated"), ast.Tuple([kind, ast.Call(ast.Name("Option")) as option])):
-            defaults = [*option.args[1:], *(keyword.value for keyword in option.keywords)]
-            return kind, defaults[0] if defaults else ast.Constant(None)
+        case ast.Subscript(ast.Name("Annotated"), ast.Tuple([kind, ast.Constant(str()), *default])):
+            return kind, default[0] if default else ast.Constant(None)
     return annotation, ast.Constant(None)
 
 

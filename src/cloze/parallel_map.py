@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from cloze.errors import InputError, RunError, handle_data_warnings
 from cloze.optional_dependencies import import_package, require
-from cloze.signatures import Option
 
 _MAX_WORKERS = 1024
 _RETRIES = 5
@@ -129,9 +128,8 @@ Workers: TypeAlias = int | RayCluster
 """Number of processes on this machine, where 1 is the current process; or a cluster."""
 AnyWorkers: TypeAlias = Annotated[
     int | Literal["auto", "ray"] | RayCluster,
-    Option(
-        "number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.", "auto"
-    ),
+    "number of processes; auto is one per core (in Python 1), ray the cluster at RAY_ADDRESS.",
+    "auto",
 ]
 """What public functions take: "auto" is every core for the command line, which may start its process again, and this
 process in Python; "ray" is the cluster at RAY_ADDRESS."""

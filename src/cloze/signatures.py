@@ -9,7 +9,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import (
     Annotated,
@@ -41,14 +41,6 @@ EXCLUDED = {
 _ARGS = re.compile(r"^( *)Args:\n(?:\1 +\S.*\n)*", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """The help of a keyword, and its default if it is in a group; a description in a docstring takes precedence."""
-
-    help: str
-    default: Any = None
-
-
 def complete_signature(function: Callable[..., Any]) -> tuple[inspect.Signature, str | None]:
     """Return the signature of a function with the keywords of its group, and its docstring with their help."""
     signature = inspect.signature(function)
@@ -58,31 +50,34 @@ def complete_signature(function: Callable[..., Any]) -> tuple[inspect.Signature,
         is_group = parameter.kind is inspect.Parameter.VAR_KEYWORD
         group: Any = get_args(parameter.annotation)[-1] if is_group else None
         if isinstance(group, type) and is_dataclass(group):
-            from docstring_parser import parse_from_object  # the import of cloze does not need it
-
             kinds = get_type_hints(group)
             of_fields = inspect.signature(group).parameters.values()
             parameters += [field.replace(annotation=kinds[field.name]) for field in of_fields]
-            documented = parse_from_object(group).params
-            texts |= {field.arg_name: " ".join((field.description or "").split()) for field in documented}
+            texts |= field_descriptions(group)
             continue
         if is_group:
             hints = group.__annotations__
         for name, hint in hints.items():
-            kind, *_, option = get_args(hint) if get_origin(hint) is Annotated else (hint, None)
+            kind, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint, "")
+            text, default = (*marks[-2:], None)[:2]  # those before are of an alias within
             kind = kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind
-            if isinstance(option, Option):
-                texts[name] = option.help
+            if text:
+                texts[name] = text
             parameters.append(
-                inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=kind
-                )
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
                 if is_group
-                else parameter
-                if option is None
                 else parameter.replace(annotation=kind)
             )
     return signature.replace(parameters=parameters), _with_help(function.__doc__, texts)
+
+
+def field_descriptions(kind: Any) -> dict[str, str]:
+    """Return the docstrings of the fields of a dataclass, in one line each."""
+    from docstring_parser import parse_from_object  # the import of cloze does not need it
+
+    entries = [entry for base in reversed(kind.__mro__[:-1]) for entry in parse_from_object(base).params]
+    texts = {entry.arg_name: " ".join((entry.description or "").split()) for entry in entries}
+    return {field.name: texts.get(field.name, "") for field in fields(kind)}
 
 
 def _with_help(docstring: str | None, texts: Mapping[str, str]) -> str | None:

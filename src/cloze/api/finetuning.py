@@ -6,10 +6,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack
 
-from cloze.api.run_options import FinetuneOptions
 from cloze.callbacks import load_writers
 from cloze.config import setting_names
 from cloze.errors import InputError
+from cloze.options import FinetuneOptions
 from cloze.parallel_map import resolve_workers
 from cloze.progress import resolve_progress
 from cloze.results import NamedScores

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from cloze.api.datasets import build_dataset
-from cloze.api.run_options import PretrainOptions
 from cloze.callbacks import load_writers
 from cloze.config import setting_names
 from cloze.errors import InputError
+from cloze.options import PretrainOptions
 from cloze.progress import is_rank_zero, resolve_progress
 from cloze.signatures import checks_arguments
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cloze.api.run_options import FinetuneOptions, PretrainOptions
 from cloze.artifacts import RUN_DATA_FOLDER, is_free
 from cloze.config import (
     SETTINGS,
@@ -22,6 +21,7 @@ from cloze.config import (
     read_dict,
     read_toml,
     resolve,
+    setting_names,
     to_dict,
 )
 from cloze.data.reading.files import file_sha256
@@ -32,6 +32,7 @@ from cloze.model_paths import LOG, find_model_directory, resolve_checkpoint
 from cloze.models.config_file import load_config
 from cloze.models.encoder import all_sizes
 from cloze.models.encoder_config import SIZES, EncoderConfig
+from cloze.options import FinetuneOptions, PretrainOptions
 from cloze.pretraining.config import (
     MODEL_OVERRIDES_WITH_INIT,
     PretrainConfig,
@@ -51,6 +52,12 @@ _REQUIRED = {
     "train": "Give a file, the directory of a benchmark, or rows in memory",
 }
 
+_KEYS = {
+    "data_fractions": "grid.data_fractions",
+    "learning_rate": "optimizer.learning_rate",
+    **{name: f"distillation.{name}" for name in ("teacher", "student_layers", "unlabeled")},
+}
+"""The settings of keywords with other names; all other settings that have a keyword share its name."""
 _OF_STEPS = {
     *("epochs", "batch_size", "optimizer", "patience", "dropout", "freeze_layers", "freeze_embeddings"),
     *("budget_seconds", "evaluations_per_epoch", "seeds"),
@@ -95,38 +102,20 @@ def finetuning_layers(task: str | Task | None, output: str | Path | None, option
     registered = find_task(name)
     data = dict(zip(("train", "dev"), select_splits(options.get("train"), options.get("dev")), strict=True))
     rows = {key: value for key, value in data.items() if not isinstance(value, (str, Path, type(None)))}
-    teacher, student_layers = options.get("teacher"), options.get("student_layers")
-    keywords: dict[str, Any] = {
-        "model": teacher
-        if options.get("model") is None and student_layers is not None
-        else options.get("model"),
-        **data,
-        **{key: run / RUN_DATA_FOLDER / f"{key}.jsonl" for key in rows},
-        name: settings_of_keywords(registered, options) or None,
-        "distillation.teacher": teacher,
-        "distillation.student_layers": student_layers,
-        "distillation.unlabeled": options.get("unlabeled"),
-        "grid.data_fractions": options.get("data_fractions"),
-        "optimizer.learning_rate": options.get("learning_rate"),
-        "batch_size": options.get("batch_size"),
-        "device": options.get("device"),
-        "epochs": options.get("epochs"),
-        "folds": options.get("folds"),
-        "head": options.get("head"),
-        "max_seq_length": options.get("max_seq_length"),
-        "patience": options.get("patience"),
-        "precision": options.get("precision"),
-        "seed": options.get("seed"),
-        "seeds": options.get("seeds"),
-        "train_examples": options.get("train_examples"),
-    }
+    given = dict[str, Any](options)
+    keywords = {key: given[key] for key in setting_names(FinetuneConfig) if key in given}
+    keywords |= {key: given.get(keyword) for keyword, key in _KEYS.items()}
+    if keywords.get("model") is None and given.get("student_layers") is not None:
+        keywords["model"] = given.get("teacher")
+    keywords |= {**data, **{key: run / RUN_DATA_FOLDER / f"{key}.jsonl" for key in rows}}
+    keywords[name] = settings_of_keywords(registered, options) or None
     of_object = task.settings if isinstance(task, Task) else {}
     of_object = {key: value for key, value in of_object.items() if value != registered.settings[key]}
     grid = to_dict(PAPER_GRID) if options.get("grid") else None
     explicit = merge(options.get("settings", {}), keywords)
-    given = dict(flatten(explicit))
+    values = dict(flatten(explicit))
     for key, (grid_key,) in FinetuneConfig.replaced.items():
-        if key in given and given.get(grid_key):
+        if key in values and values.get(grid_key):
             what, remedy = f"cannot be combined with `{grid_key}`", "Leave out one of them"
             raise InputError(what, where=key.rpartition(".")[2], remedy=remedy)
     of_task = {name: of_object or None, "grid": grid}
@@ -180,14 +169,10 @@ def pretraining_layers(output: str | Path | None, options: PretrainOptions) -> L
         remedy = f"Continue from it with `init={model}`, or choose a size: {list_names(SIZES)}"
         raise InputError(f"{model!r} is a checkpoint, not a size", where="model", remedy=remedy)
     keywords = {
+        **{name: options.get(name) for name in ("steps", "init", "seed", "device", "precision")},
         "data": data if options.get("texts") is None else f"{run}-data",
         "model.size" if isinstance(model, str) else "model": model,
-        "steps": options.get("steps"),
         "budget_seconds": None if budget is None else parse_duration(str(budget)),
-        "init": options.get("init"),
-        "seed": options.get("seed"),
-        "device": options.get("device"),
-        "precision": options.get("precision"),
     }
     recipe, source = _read_recipe(config)
     explicit = merge(options.get("settings", {}), keywords)

@@ -15,7 +15,7 @@ from cloze.config import read_dict
 from cloze.errors import InputError
 from cloze.file_io import to_json_text
 from cloze.progress import Progress
-from cloze.signatures import evaluate_annotation
+from cloze.signatures import evaluate_annotation, field_descriptions
 from cloze.text_encoding import escape_controls
 
 SHORT_FLAGS = {
@@ -227,8 +227,9 @@ def _words_of(hint: Any, *, is_positional: bool) -> tuple[Any, Literal["one", "m
 
 
 def _descriptions(function: Callable[..., Any]) -> dict[str, str]:
-    sources = reversed(function.__mro__[:-1]) if inspect.isclass(function) else [function]
-    texts = (entry for source in sources for entry in parse_from_object(source).params)
+    if inspect.isclass(function):
+        return field_descriptions(function)
+    texts = parse_from_object(function).params
     return {entry.arg_name: _one_line(entry.description).partition(_ONLY_PYTHON)[0] for entry in texts}
 
 

@@ -184,11 +184,8 @@ def _format_trials(summary: Mapping[str, Any]) -> list[str]:
     for setting in settings:
         results = setting["results"]
         lines.append(f"  {setting['setting'] or 'all'}, runs: {len(results)}")
-        for name, mean in setting["mean"].items():
-            deviation = (
-                f" ± {format_score(setting['deviation'][name])}" if name in setting["deviation"] else ""
-            )
-            lines.append(f"    {name:<17} {format_score(mean)}{deviation}")
+        for name in setting["mean"]:
+            lines.append(f"    {name:<17} {_format_mean(setting, name)}")
         collapsed = [f"{result['trial']}: {result['collapse']}" for result in results if "collapse" in result]
         lines += [f"    collapsed         {text}" for text in collapsed]
     lines.append(f"  best by {metric}: {best['trial']}, {format_score(best[metric])}")
@@ -198,21 +195,21 @@ def _format_trials(summary: Mapping[str, Any]) -> list[str]:
     return [*lines, f"  on {summary['examples']:,} examples: {summary['data']}"]
 
 
+def _format_mean(setting: Mapping[str, Any], name: str) -> str:
+    deviation = f" ± {format_score(setting['deviation'][name])}" if name in setting["deviation"] else ""
+    return f"{format_score(setting['mean'][name])}{deviation}"
+
+
 def _format_curve(settings: Sequence[Mapping[str, Any]], metric: str, examples: int) -> list[str]:
     """Return the scores by amount of training data as a table, and what the last step added."""
     settings = sorted(settings, key=lambda setting: (setting["train_examples"], setting["setting"]))
     is_grid = len({setting["train_examples"] for setting in settings}) < len(settings)
     names = list(settings[0]["mean"])
-
-    def cell(setting: Mapping[str, Any], name: str) -> str:
-        deviation = f" ± {format_score(setting['deviation'][name])}" if name in setting["deviation"] else ""
-        return f"{format_score(setting['mean'][name])}{deviation}"
-
     rows = [
         [
             setting["setting"] if is_grid else f"{setting['data_fraction']:g}",
             f"{setting['train_examples']:,}",
-            *(cell(setting, name) for name in names),
+            *(_format_mean(setting, name) for name in names),
         ]
         for setting in settings
     ]

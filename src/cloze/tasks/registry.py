@@ -3,19 +3,14 @@
 Source: Wang et al. 2018 (GLUE); gluebenchmark.com/tasks.
 """
 
-import ast
-import inspect
-import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, is_dataclass
-from functools import cache
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from cloze.data.reading.columns import Column
 from cloze.data.reading.tables import Row
 from cloze.errors import InputError
-from cloze.signatures import checks_arguments
+from cloze.signatures import checks_arguments, field_descriptions
 from cloze.suggestions import did_you_mean
 from cloze.tasks.answers.choice import Choice
 from cloze.tasks.answers.label_set import LabelSet
@@ -228,10 +223,7 @@ class TaskDescription:
 
 def describe_task(task: Task) -> TaskDescription:
     """Return what a task reads and measures, and its settings with their defaults and docstrings."""
-    texts: dict[str, str] = {}
-    for base in (*reversed(type(task.reader).__mro__), *reversed(type(task.answer).__mro__)):
-        if is_dataclass(base):
-            texts |= _field_docstrings(base)
+    texts = field_descriptions(type(task.reader)) | field_descriptions(type(task.answer))
     return TaskDescription(
         task=task.name,
         summary=task.about,
@@ -241,23 +233,8 @@ def describe_task(task: Task) -> TaskDescription:
         metrics=task.metrics,
         source=task.source,
         settings={
-            f"{task.name}.{name}": TaskSetting(default=value, description=texts.get(name, ""))
+            f"{task.name}.{name}": TaskSetting(default=value, description=texts[name])
             for name, value in task.settings.items()
         },
         defaults=task.defaults,
     )
-
-
-@cache
-def _field_docstrings(kind: type) -> Mapping[str, str]:
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    assert isinstance(definition, ast.ClassDef)
-    return {
-        field.target.id: " ".join(text.value.value.split())
-        for field, text in pairwise(definition.body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    }
