@@ -102,11 +102,11 @@ def finetuning_layers(task: str | Task | None, output: str | Path | None, option
     registered = find_task(name)
     data = dict(zip(("train", "dev"), select_splits(options.get("train"), options.get("dev")), strict=True))
     rows = {key: value for key, value in data.items() if not isinstance(value, (str, Path, type(None)))}
-    given = dict[str, Any](options)
-    keywords = {key: given[key] for key in setting_names(FinetuneConfig) if key in given}
-    keywords |= {key: given.get(keyword) for keyword, key in _KEYS.items()}
-    if keywords.get("model") is None and given.get("student_layers") is not None:
-        keywords["model"] = given.get("teacher")
+    arguments = dict[str, Any](options)
+    keywords = {key: arguments[key] for key in setting_names(FinetuneConfig) if key in arguments}
+    keywords |= {key: arguments.get(keyword) for keyword, key in _KEYS.items()}
+    if keywords.get("model") is None and arguments.get("student_layers") is not None:
+        keywords["model"] = arguments.get("teacher")
     keywords |= {**data, **{key: run / RUN_DATA_FOLDER / f"{key}.jsonl" for key in rows}}
     keywords[name] = settings_of_keywords(registered, options) or None
     of_object = task.settings if isinstance(task, Task) else {}
