@@ -142,17 +142,6 @@ def test_a_file_that_is_not_a_shard_is_refused(tmp_path, content):
         Dataset.open(data, verify=False)
 
 
-def test_other_directories_are_refused(tmp_path):
-    with pytest.raises(InputError, match="no such directory"):
-        Dataset.open(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="not a dataset"):
-        Dataset.open(tmp_path)
-    with artifacts.write_directory(tmp_path / "other", kind="vocabulary"):
-        pass
-    with pytest.raises(InputError, match="is a vocabulary, not a dataset"):
-        Dataset.open(tmp_path / "other")
-
-
 def test_offsets_of_several_files_are_those_of_one_list():
     lengths = [[3, 1, 4], [], [1, 5], [9]]
     joined = JoinedOffsets.of([to_offsets(part).astype(np.int32) for part in lengths])

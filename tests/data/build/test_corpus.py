@@ -1,22 +1,18 @@
 """Build data sets: the same bytes for any number of workers, and nothing half-written."""
 
-import errno
 import random
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cloze.data.build import corpus as build
-from cloze.data.build import parts
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.input_shards import BuildRun, ReadingConfig
 from cloze.data.build.parts import BuildConfig, BuildSummary, cached_tokenizer
 from cloze.data.build.vocabulary import VocabularyConfig, count_input_words, train_vocabulary
 from cloze.data.dataset import Dataset
-from cloze.data.shards import write_shard
-from cloze.errors import InputError, RunError
+from cloze.errors import InputError
 from cloze.progress import Progress
 from cloze.tokenization.loading import load_tokenizer, load_wordpiece
 from corpora import rows_of, save_vocabulary
@@ -139,31 +135,6 @@ def test_bad_text_leaves_nothing_behind(tmp_path, vocabulary, workers):
     with pytest.raises(InputError, match="text:11: not UTF-8"):
         build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", run=BuildRun(workers=workers))
     assert set(tmp_path.iterdir()) == before
-
-
-def test_finished_parts_survive_a_full_disk(tmp_path, vocabulary, text, monkeypatch):
-    config = small_parts(2000)
-    build_dataset([text], vocabulary, tmp_path / "expected", config)
-    room = iter([True, True])
-    written = []
-
-    def write(path: Path, *args: Any, **kwargs: Any) -> None:
-        if not next(room, False):
-            path.write_bytes(b"half a shard")
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write_shard(path, *args, **kwargs)
-        written.append(path)
-
-    monkeypatch.setattr(parts, "write_shard", write)
-    before = set(tmp_path.iterdir())
-    with pytest.raises(RunError, match=r"data\.parts/.*: cannot write: No space left on device\. Free some"):
-        build_dataset([text], vocabulary, tmp_path / "data", config)
-    assert set(tmp_path.iterdir()) == before | {tmp_path / "data.parts"}
-    room = iter([True] * 100)
-    build_dataset([text], vocabulary, tmp_path / "data", config)
-    assert read_all_files(tmp_path / "data") == read_all_files(tmp_path / "expected")
-    assert len(written) == len(list((tmp_path / "data").glob("*.arrow")))
-    assert set(tmp_path.iterdir()) == before | {tmp_path / "data"}
 
 
 @pytest.mark.protected

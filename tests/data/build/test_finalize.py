@@ -136,16 +136,6 @@ def test_the_report_has_the_summary(tmp_path, vocabulary):
     assert BuildSummary.from_dict(build) == summary
 
 
-def test_duplicates_in_sentences_are_in_the_same_split(tmp_path, vocabulary):
-    text = write(tmp_path / "text", *(document(n % 25, n % 25 + 100) for n in range(50)))
-    config = BuildConfig(reading=SENTENCES, validation_fraction=0.3)
-    assert build_dataset([text], vocabulary, tmp_path / "data", config).documents == 50
-    dataset = Dataset.open(tmp_path / "data")
-    train, held_out = (rows_of(dataset.split(name)) for name in ("train", "validation"))
-    assert len(held_out) > 4
-    assert not [row for row in held_out if row in train]
-
-
 DIGESTS = st.lists(
     st.integers(0, 2**64 - 1) | st.integers(0, 3) | st.integers(2**64 - 3, 2**64 - 1), max_size=30
 )

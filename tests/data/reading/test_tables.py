@@ -13,7 +13,7 @@ from cloze.data.reading.formats import open_source, read_rows
 from cloze.data.reading.source import ReadOptions
 from cloze.data.reading.tables import parse_rows
 from cloze.errors import DataWarning, InputError
-from helpers import task_of, write_rows
+from helpers import write_rows
 
 TEXT = Column("text")
 
@@ -97,20 +97,6 @@ def test_missing_files_and_directories_are_refused(tmp_path):
     (tmp_path / "folder.tsv").mkdir()
     with pytest.raises(InputError, match="is a directory"):
         list(read_rows(tmp_path / "folder.tsv", ["text"]))
-
-
-@pytest.mark.parametrize("write", [pyarrow.ipc.new_file, pyarrow.ipc.new_stream])
-def test_arrow_files_are_read_as_parquet_is(tmp_path, write):
-    table = pyarrow.table({"text": ["a, b", "ü"], "label": [1, 0], "more": [[1], None]})
-    write_rows(tmp_path / "a.arrow", table, write)
-    examples = list(task_of("classification").examples(tmp_path / "a.arrow"))
-    assert [(example.text, example.gold, example.where) for example in examples] == [
-        ("a, b", "1", f"{tmp_path}/a.arrow:1"),
-        ("ü", "0", f"{tmp_path}/a.arrow:2"),
-    ]
-    (tmp_path / "a.arrow").write_bytes((tmp_path / "a.arrow").read_bytes()[:-20])
-    with pytest.raises(InputError, match=r"a\.arrow: cannot be read: .* copy it again"):
-        list(task_of("classification").examples(tmp_path / "a.arrow"))
 
 
 def test_cells_may_be_longer_than_the_limit_of_the_csv_module_which_is_not_changed(tmp_path):
