@@ -9,11 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from cloze import artifacts
-from cloze.data.build.directory import (
-    check_output_is_not_read,
-    keep_finished_parts,
-    remove_leftover_parts,
-)
+from cloze.data.build.directory import check_output_is_not_read, keep_finished_parts, remove_leftover_parts
 from cloze.data.build.finalize import finalize, read_summary
 from cloze.data.build.input_shards import BuildRun, plan_input_shards
 from cloze.data.build.part_files import BuildPlan, make_parts

@@ -12,12 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from cloze.data.reading.annotations import (
-    ANNOTATION_TOOLS,
-    AnnotationTool,
-    read_brat,
-    read_json,
-)
+from cloze.data.reading.annotations import ANNOTATION_TOOLS, AnnotationTool, read_brat, read_json
 from cloze.data.reading.columns import Column
 from cloze.data.reading.conll import COLUMN_FILES, fits_columns, fits_text, is_conllu, read_columns
 from cloze.data.reading.delimited import DELIMITED, read_delimited
@@ -37,14 +32,7 @@ from cloze.data.reading.documents import (
 )
 from cloze.data.reading.excel_files import EXTENSION as EXCEL
 from cloze.data.reading.excel_files import read_excel
-from cloze.data.reading.files import (
-    BYTE_ORDER_MARK,
-    JSON_LINES,
-    STDIN,
-    LineReader,
-    extension_of,
-    open_text,
-)
+from cloze.data.reading.files import BYTE_ORDER_MARK, JSON_LINES, STDIN, LineReader, extension_of, open_text
 from cloze.data.reading.json_rows import json_lines
 from cloze.data.reading.memory import Data, MemoryRows
 from cloze.data.reading.source import Format, RawRow, ReaderKind, ReadOptions, Source

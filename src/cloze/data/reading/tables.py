@@ -5,12 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from cloze.data.reading.annotations import (
-    ANNOTATION_TOOLS,
-    ANSWER,
-    annotators_differ,
-    find_tool,
-)
+from cloze.data.reading.annotations import ANNOTATION_TOOLS, ANSWER, annotators_differ, find_tool
 from cloze.data.reading.bad_rows import BadRows, CellCountError, NotAnnotatedError
 from cloze.data.reading.columns import NoColumnError, find_columns
 from cloze.data.reading.delimited import DELIMITED
