@@ -62,11 +62,7 @@ class PackedBatch:
 
     @classmethod
     def from_flat(
-        cls,
-        input_ids: Integers,
-        token_type_ids: Integers,
-        lengths: npt.NDArray[Any],
-        **fields: Any,
+        cls, input_ids: Integers, token_type_ids: Integers, lengths: npt.NDArray[Any], **fields: Any
     ) -> Self:
         """Return the batch of sequences that are already end to end.
 

@@ -46,10 +46,7 @@ class BuildPlan:
 
     @classmethod
     def of(
-        cls,
-        input_shards: Sequence[InputShard],
-        part_settings: Mapping[str, Any],
-        settings: Mapping[str, Any],
+        cls, input_shards: Sequence[InputShard], part_settings: Mapping[str, Any], settings: Mapping[str, Any]
     ) -> "BuildPlan":
         """Return the plan of a build.
 
@@ -114,13 +111,7 @@ def read_record(part: Path) -> Record:
 
 
 def make_parts(
-    directory: Path,
-    plan: BuildPlan,
-    make: MakePart,
-    *,
-    label: str,
-    counts: Sequence[str],
-    run: BuildRun,
+    directory: Path, plan: BuildPlan, make: MakePart, *, label: str, counts: Sequence[str], run: BuildRun
 ) -> list[Path]:
     """Make the missing and damaged parts of a plan, and return all in the order of the text.
 

@@ -372,12 +372,7 @@ def read_range(file_range: FileRange, text_field: str, bar: Bar) -> Iterator[Doc
             what = f"{FORMATS[name].about} cannot be read from stdin"
             raise InputError(what, where=file_range.file, remedy="Name the file")
         lines = LineReader(
-            file_range.file,
-            stream,
-            on_disk,
-            bar,
-            begin=file_range.begin,
-            max_line_bytes=text.max_line_bytes,
+            file_range.file, stream, on_disk, bar, begin=file_range.begin, max_line_bytes=text.max_line_bytes
         )
         yield from text.parse_lines(lines, file_range, text_field)
         lines.update_progress()
