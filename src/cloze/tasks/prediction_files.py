@@ -137,7 +137,7 @@ def match_rows(rows: Sequence[Identity], examples: Sequence[Identity], where: Da
 def are_columns(source: Source) -> bool:
     """Return whether predictions are in columns without names, not as `cloze predict` writes them."""
     is_text = source.format.is_json or source.format is FORMATS["table"]
-    if str(source) == STDIN or isinstance(source.data, MemoryRows) or not is_text:
+    if str(source.data) == STDIN or isinstance(source.data, MemoryRows) or not is_text:
         return False
     first = next(iter(source.sample), "")
     return not (is_json(first) or '"sentences"' in first)

@@ -32,7 +32,7 @@ from cloze.data.reading.documents import (
 )
 from cloze.data.reading.excel_files import EXTENSION as EXCEL
 from cloze.data.reading.excel_files import read_excel
-from cloze.data.reading.files import BYTE_ORDER_MARK, JSON_LINES, STDIN, LineReader, extension_of, open_text
+from cloze.data.reading.files import BYTE_ORDER_MARK, JSON_LINES, LineReader, extension_of, open_text
 from cloze.data.reading.json_rows import json_lines
 from cloze.data.reading.memory import Data, MemoryRows
 from cloze.data.reading.source import Format, RawRow, ReaderKind, ReadOptions, Source
@@ -100,9 +100,8 @@ def _read_texts(source: Source) -> Iterator[RawRow]:
             or (len(tabs) == 1 != len(source.sample) and 0 not in tabs)
             or _JSON_OBJECT.match(source.sample[0])
         ):
-            where = f"{'stdin' if str(source) == STDIN else source}:1"
             remedy = "Call the file .tsv, .csv, .conll or .jsonl, as it is"
-            raise InputError("columns or JSON, not plain text", where=where, remedy=remedy)
+            raise InputError("columns or JSON, not plain text", where=f"{source}:1", remedy=remedy)
     return (({names[0]: line}, where) for line, where in source.lines)
 
 

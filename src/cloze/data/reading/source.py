@@ -11,7 +11,7 @@ from cloze.choices import AnnotationFormat, Clean
 from cloze.data.reading.columns import Column, KeepsNumbers
 from cloze.data.reading.directories import brat_texts
 from cloze.data.reading.documents import TextFormat
-from cloze.data.reading.files import MAX_WHOLE_BYTES, Line, extension_of, read_lines, too_large
+from cloze.data.reading.files import MAX_WHOLE_BYTES, STDIN, Line, extension_of, read_lines, too_large
 from cloze.data.reading.memory import Data, MemoryRows
 from cloze.errors import InputError
 
@@ -104,7 +104,7 @@ class Source:
     _lines: Iterator[Line] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        return str(self.data)
+        return "stdin" if str(self.data) == STDIN else str(self.data)
 
     def rows(self) -> Iterator[RawRow]:
         """Yield the rows, without the columns that the options leave out where the format allows it."""
