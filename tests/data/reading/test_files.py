@@ -185,5 +185,5 @@ def test_a_json_file_may_be_one_long_line(tmp_path):
 def test_a_row_of_json_on_stdin_is_named(monkeypatch):
     content = b'["Ada", {"entities": []}]\n\n["Bo"]\n'
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-    with pytest.raises(InputError, match="^stdin:3: not a JSON object"):
+    with pytest.raises(InputError, match=r"^stdin:3: not a JSON object"):
         list(task_of("tagging").examples("-"))

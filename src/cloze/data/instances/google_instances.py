@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,6 @@ from cloze.tokenization.tokenizer import Tokenizer
 
 KIND = "instances"
 _ORDER = "order.arrow"
-_COLUMNS = ("input_ids", "segment_b_start", "is_random_next", "masked_lm_positions", "masked_lm_ids")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,9 +48,8 @@ class GoogleSettings:
     seed: int = 12345
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingInstance:
-    """A pair of segments with some tokens masked."""
+class TrainingInstance(NamedTuple):
+    """A pair of segments with some tokens masked; on disk each field is a column."""
 
     input_ids: list[int]
     segment_b_start: int
@@ -84,10 +82,8 @@ def materialize(
         instances = _draw(documents, tokenizer, settings, rng)
         while shard := list(islice(instances, shard_instances)):
             path = temporary / f"instances-{count // shard_instances:05}.arrow"
-            columns = {
-                name: pa.array([getattr(instance, name) for instance in shard], kind)
-                for name, kind in zip(_COLUMNS, types, strict=True)
-            }
+            values = map(pa.array, zip(*shard, strict=True), types)
+            columns = dict(zip(TrainingInstance._fields, values, strict=True))
             columns["is_random_next"] = columns["is_random_next"].cast(pa.uint8())
             write_record_batch(path, columns)
             count += len(shard)
@@ -210,7 +206,7 @@ class GoogleInstances:
     """
 
     _shards: tuple[Any, ...]
-    """Record batches with `_COLUMNS`."""
+    """Record batches with the fields of `TrainingInstance`."""
     _shard_starts: Integers
     _order: Integers
     _lengths: Integers
@@ -222,7 +218,7 @@ class GoogleInstances:
         """Open a directory that `materialize` wrote, and verify every file."""
         manifest = artifacts.verify(directory, kind=KIND)
         names = sorted(name for name in manifest.files if name != _ORDER)
-        shards = tuple(_map(directory / name, _COLUMNS) for name in names)
+        shards = tuple(_map(directory / name, TrainingInstance._fields) for name in names)
         lengths = [np.diff(shard["input_ids"].offsets.to_numpy()).astype(np.int64) for shard in shards]
         starts = np.cumsum([0, *map(len, lengths)])
         order = _map(directory / _ORDER, ["order"])["order"].to_numpy()
@@ -244,7 +240,7 @@ class GoogleInstances:
         ]
         rows = pa.Table.from_batches(taken).combine_chunks().take(pa.array(np.argsort(by_shard)))
         ids, b_starts_B, labels_B, predicted, predicted_ids = (
-            column.combine_chunks() for column in rows.select(_COLUMNS).columns
+            column.combine_chunks() for column in rows.select(TrainingInstance._fields).columns
         )
         lengths_B = np.diff(ids.offsets.to_numpy())
         starts_B = np.cumsum(lengths_B, dtype=np.int64) - lengths_B
