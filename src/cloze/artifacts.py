@@ -59,7 +59,7 @@ _REMEDIES: dict[str | None, str] = {
 LEARNED_FROM, SCORED_ON = "learned from", "scored on"
 """What a run did with its data, in the table of the card."""
 
-_URL = re.compile(r"[a-z][a-z0-9+.-]+:/")
+URL = re.compile(r"[a-z][a-z0-9+.-]+:/")
 """A URL as `Path` writes it, with one slash."""
 _REPLACED_PREFIX = f"{TEMPORARY_PREFIX}replaced-"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # arguments of Linux's renameat2
@@ -103,7 +103,7 @@ def check_output_path(
         hint_file: the file of directories for which it is a remedy.
     """
     choose = "Choose another name"
-    if _URL.match(str(path)):
+    if URL.match(str(path)):
         url = str(path).replace(":/", "://", 1)
         raise InputError("only a local path can be written", where=url, remedy="Copy the output afterwards")
     if directory and LONE_SURROGATE.search(str(path)):

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -26,8 +25,6 @@ RunLink: TypeAlias = Literal["latest", "best"]
 
 LOG = logging.getLogger(__name__)
 """Which checkpoint of a run was read, and what followed from it; the command line shows this."""
-_URL = re.compile(r"[a-z][a-z0-9+.-]+:/")
-"""A URL, also as `Path` writes it, with one slash."""
 _BUNDLED_MODELS = Path(__file__).parent / "pretrained"
 _NAMES_OF_HUB = f"a model of the Hub, as in {PREFIX}google-bert/bert-base-uncased"
 
@@ -45,7 +42,7 @@ def find_model_directory(path: Path | str, files: HubFiles = "model", *, commit:
     hub_name = parse_hub_name(path)
     if hub_name is not None:
         return download(HubName(hub_name.repo, commit or hub_name.revision), files)
-    if _URL.match(str(path)):
+    if artifacts.URL.match(str(path)):
         url = str(path).replace(":/", "://", 1).replace(":///", "://")
         what = "a model is a local directory or hf://org/name"
         raise InputError(what, where=url, remedy="Copy the files first")
