@@ -87,7 +87,7 @@ def test_the_bundled_model_is_right_about_each(served):
         [[first]] = fill_mask(example["text"], top_k=1)
         assert first.token == example["answer"]
     for example in EXAMPLES["layers"]:
-        trace = trace_token(served.encoder, served.tokenizer, example["text"])
+        trace = trace_token(served.model.encoder, served.tokenizer, example["text"])
         *_, read = trace_masked_lm(fill_mask, trace.hidden_states, top_k=1)
         *earlier, last = [candidate.token for (candidate,) in read]
         assert last == example["answer"]
@@ -101,7 +101,7 @@ def test_the_meanings_of_bank_separate(served):
     sentences = [sentence for sense in BANK.values() for sentence in sense]
     assert all(f'"{sentence}"' in source for sentence in sentences)
     with torch.inference_mode():
-        word = word_in_context(served.encoder, served.tokenizer, "bank", sentences)
+        word = word_in_context(served.model.encoder, served.tokenizer, "bank", sentences)
     cosines = word.cosines()[-1]
     same = np.kron(np.eye(2), np.ones((3, 3))).astype(bool) & ~np.eye(6, dtype=bool)
     other = ~same & ~np.eye(6, dtype=bool)

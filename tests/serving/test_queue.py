@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 from held_queue import PATIENCE, admitted, answers, held, start, wait_until
@@ -30,9 +31,11 @@ def make_queue() -> Iterator[MakeQueue]:
         queue.close()
 
 
-async def compute(queue: Queue, kernel: Callable[[list[str]], list[str]], *texts: str) -> list[str]:
+async def compute(
+    queue: Queue, kernel: Callable[[list[str]], list[str]], *texts: str, changes_model: bool = False
+) -> list[str]:
     """Compute the letters of texts, which count four tokens each."""
-    return list(map("".join, await queue.compute(kernel, texts, lambda _: 4)))
+    return list(map("".join, await queue.compute(kernel, texts, lambda _: 4, changes_model=changes_model)))
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,63 @@ def test_a_request_larger_than_a_batch_takes_turns(make_queue: MakeQueue) -> Non
     assert queue.waiting_tokens == queue.waiting_requests == 0
 
 
-def test_a_short_request_waits_for_one_turn_of_long_ones(make_queue: MakeQueue) -> None:
+def test_a_short_request_is_computed_beside_a_turn_of_long_ones(make_queue: MakeQueue) -> None:
+    queue, long, short = make_queue(turn_tokens=16), Upper(waits_in=0), Upper()
+
+    async def ask() -> None:
+        task = asyncio.create_task(admitted(queue, compute(queue, long, "abcdef")))
+        await wait_until(long.waits.is_set)
+        assert await admitted(queue, compute(queue, short, "x", "y")) == ["X", "Y"]
+        assert not long.batches
+        long.may_go_on.set()
+        await task
+
+    asyncio.run(ask())
+    assert short.batches == ["xy"]
+
+
+@pytest.mark.parametrize("changing", ["long", "short"])
+def test_a_request_that_changes_the_model_is_computed_alone(make_queue: MakeQueue, changing: str) -> None:
+    queue, upper = make_queue(turn_tokens=16), Upper(waits_in=0)
+
+    async def ask() -> None:
+        of_long, of_short = changing == "long", changing == "short"
+        asked = admitted(queue, compute(queue, upper, "abcdef", changes_model=of_long))
+        long = asyncio.create_task(asked)
+        await wait_until(upper.waits.is_set)
+        asked = admitted(queue, compute(queue, lambda letters: upper(letters), "x", changes_model=of_short))
+        short = asyncio.create_task(asked)
+        await wait_until(lambda: queue.waiting_tokens == 4)
+        upper.may_go_on.set()
+        await asyncio.gather(long, short)
+
+    asyncio.run(ask())
+    assert upper.batches[1] == "x"
+
+
+def test_a_change_of_the_model_waits_for_a_short_request(make_queue: MakeQueue) -> None:
+    queue, long, short, change = make_queue(turn_tokens=16), Upper(waits_in=0), Upper(waits_in=0), Upper()
+
+    async def ask() -> None:
+        tasks = [asyncio.create_task(admitted(queue, compute(queue, long, "abcdef")))]
+        await wait_until(long.waits.is_set)
+        tasks += [asyncio.create_task(admitted(queue, compute(queue, short, "x")))]
+        await wait_until(short.waits.is_set)
+        long.may_go_on.set()
+        await tasks[0]
+        tasks += [asyncio.create_task(admitted(queue, compute(queue, change, "y", changes_model=True)))]
+        await asyncio.sleep(0)  # it is queued
+        await wait_until(lambda: queue.waiting_tokens == 0)  # it has its turn
+        await queue.convert(list, ["a"], [1])
+        assert not change.batches
+        short.may_go_on.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(ask())
+    assert change.batches == ["y"]
+
+
+def test_a_short_change_of_the_model_waits_for_one_turn_of_long_ones(make_queue: MakeQueue) -> None:
     queue, upper = make_queue(batch_tokens=16, turn_tokens=8), Upper(waits_in=2)  # both had a turn
 
     async def ask() -> None:
@@ -95,8 +154,8 @@ def test_a_short_request_waits_for_one_turn_of_long_ones(make_queue: MakeQueue) 
             texts = ("abcdef", "ghijkl")
             long = await start(queue, *(admitted(queue, compute(queue, upper, text)) for text in texts))
         await wait_until(upper.waits.is_set)
-        kernels = {"x": lambda letters: upper(letters), "y": lambda letters: upper(letters)}  # share no batch
-        short = [asyncio.create_task(admitted(queue, compute(queue, kernels[text], text))) for text in "xy"]
+        changes = [queue.run(partial(upper, [text]), tokens=4) for text in "xy"]
+        short = [asyncio.create_task(admitted(queue, change)) for change in changes]
         await wait_until(lambda: queue.waiting_tokens == 4 * 4)
         upper.may_go_on.set()
         await asyncio.gather(*long, *short)

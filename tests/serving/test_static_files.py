@@ -99,7 +99,7 @@ def test_the_file_of_an_evaluation_is_read_again_for_each_request(client, models
 
 
 def test_a_window_cuts_no_word_and_is_limited_by_attention_weights(models):
-    tokenizer, encoder = models["bert"].tokenizer, models["bert"].encoder
+    tokenizer, encoder = models["bert"].tokenizer, models["bert"].model.encoder
     for start in range(7):
         window = text_window(tokenizer, "a bcdef a", start=start, max_tokens=8)
         assert len(tokenizer.encode(window.text)) == window.count + 2 <= 8

@@ -1,11 +1,12 @@
 """Sentences of `/likelihood`, explanations and ablations take turns with other requests."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from held_queue import Thread, admitted, held, start, wait_until
+from held_queue import PATIENCE, Thread, admitted, held, start, wait_until
 
 from cloze.inference.explain import ExplainConfig
 from cloze.serving.explorer_routes import ROUTES, AblationRequest
@@ -14,6 +15,8 @@ from cloze.serving.native import explain, likelihood
 from cloze.serving.queue import Queue
 from cloze.serving.routes import estimate_tokens
 from cloze.serving.schema import ExplainRequest, TextsRequest
+
+(ABLATION,) = [route.verb for route in ROUTES if route.path == "/explore/ablation"]
 
 
 @pytest.fixture
@@ -62,8 +65,7 @@ def test_a_likelihood_waits_with_the_square_of_its_tokens(models, queue):
 def test_heads_are_removed_one_by_one_in_turns(models, client):
     queue = Queue(Limits(batch_tokens=12), threads=1)
     asked: dict[str, Any] = {"text": "a [MASK]", "pair": "b"}
-    (ablation,) = [route.verb for route in ROUTES if route.path == "/explore/ablation"]
-    found = asyncio.run(ablation(models["bert"], AblationRequest(**asked), queue))
+    found = asyncio.run(ABLATION(models["bert"], AblationRequest(**asked), queue))
     queue.close()
     heads = found["layers"] * found["heads"]
     assert len(found["without"]) == heads
@@ -86,3 +88,34 @@ def test_a_long_explanation_takes_turns_with_other_requests(models):
     queue.close()
     assert explanation.steps == 512
     assert queue.batches >= 5 * sum(config.steps) // 160  # [CLS] a b c [SEP]
+
+
+@pytest.mark.parametrize(
+    ("model", "verb", "request_of_verb", "tokens"),
+    [
+        ("bert", ABLATION, AblationRequest(text="a [MASK]", heads=[[0, 0]]), 2 * 4),
+        ("classifier", explain, ExplainRequest(inputs="a b c"), 32 * 5),
+    ],
+)
+def test_hooks_are_not_set_beside_a_turn_of_another_request(models, model, verb, request_of_verb, tokens):
+    queue, is_computed, may_end = (
+        Queue(Limits(), threads=1, turn_tokens=1024),
+        threading.Event(),
+        threading.Event(),
+    )
+
+    def hold(items: list[Any]) -> list[Any]:
+        is_computed.set()
+        may_end.wait(PATIENCE)
+        return items
+
+    async def ask() -> None:
+        tasks = [asyncio.create_task(admitted(queue, queue.compute(hold, [["x"]], lambda _: 2000)))]
+        await wait_until(is_computed.is_set)
+        tasks.append(asyncio.create_task(admitted(queue, verb(models[model], request_of_verb, queue))))
+        await wait_until(lambda: queue.waiting_tokens >= tokens)
+        may_end.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(ask())
+    queue.close()

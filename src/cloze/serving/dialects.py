@@ -101,10 +101,6 @@ def openai_embeddings(served: ServedModel, request: OpenAIRequest, embedded: Emb
     }
 
 
-def _read_openai(_: ServedModel, request: OpenAIRequest) -> EmbedRequest:
-    return EmbedRequest(inputs=request.input, dimensions=request.dimensions)
-
-
 def _written(embedded: Embedded, kind: str) -> list[Any]:
     vectors = list(embedded.vectors)
     if kind == "float":
@@ -365,7 +361,10 @@ _BORN = "Ada Lovelace was born in London."
 _ANSWER = {"inputs": {"question": "Where was she born?", "context": _BORN}}
 _BASE64 = {"input": _RIVER, "encoding_format": "base64"}
 _DOCUMENT = {"texts": [_RIVER], "input_type": "search_document"}
-_TEI, _OPENAI = Dialect(lambda _, __, answer: answer.vectors), Dialect(openai_embeddings, _read_openai)
+_TEI = Dialect(lambda _, __, answer: answer.vectors)
+_OPENAI = Dialect(
+    openai_embeddings, lambda _, sent: EmbedRequest(inputs=sent.input, dimensions=sent.dimensions)
+)
 _COHERE, _V2 = Dialect(cohere_embeddings, _read_cohere), Dialect(rerank_documents)
 ROUTES = (
     Route("/embed", "embed", embed, EmbedRequest, list[list[float]], _EMBED, _TEI),

@@ -76,15 +76,11 @@ _OPENAI_TYPES = {401: "authentication_error", 424: "server_error", 429: "rate_li
 _FIRST_SERVER_ERROR = 500
 
 
-def computation_errors(path: str) -> Sequence[int]:
-    """Return the status codes of a path that a model answers; under /v1 an unknown model is 404."""
-    return [status for status in _ERRORS if status != 404 or path.startswith(OPENAI_PREFIX)]
-
-
-def documented_errors(path: str, statuses: Iterable[int]) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI descriptions of the error responses of a path."""
-    body = OpenAIErrorBody if path.startswith(OPENAI_PREFIX) else ErrorBody
-    return {status: {"model": body, "description": _ERRORS[status][1]} for status in statuses}
+def documented_errors(path: str, statuses: Iterable[int] = tuple(_ERRORS)) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI descriptions of the error responses of a path; under /v1 an unknown model is 404."""
+    is_openai = path.startswith(OPENAI_PREFIX)
+    body, shown = (OpenAIErrorBody, statuses) if is_openai else (ErrorBody, {*statuses} - {404})
+    return {status: {"model": body, "description": _ERRORS[status][1]} for status in sorted(shown)}
 
 
 def error_response(

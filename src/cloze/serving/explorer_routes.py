@@ -143,7 +143,7 @@ def _view(name: str) -> Verb:
     async def verb(served: ServedModel, request: TextRequest, queue: Queue) -> Any:
         from cloze.serving import explorer_views  # needs torch
 
-        text, pair, limit = request.text, request.pair, max_window_tokens(served.encoder)
+        text, pair, limit = request.text, request.pair, max_window_tokens(served.model.encoder)
         show_part = partial(text_window, served.tokenizer, text, pair, start=request.start, max_tokens=limit)
         window = await queue.run(show_part, tokens=estimate_tokens(text, pair), thread="texts")
         options = dict(request.model_dump(exclude={*TextRequest.model_fields}))

@@ -43,7 +43,7 @@ _INPUTS = (*EMBEDDINGS, "normalized")
 
 def attention(served: ServedModel, window: TextWindow) -> dict[str, Any]:
     """Return the attention weights of every head."""
-    layers = attention_map(served.encoder, served.tokenizer, window.text, window.pair).layers
+    layers = attention_map(served.model.encoder, served.tokenizer, window.text, window.pair).layers
     return {
         **_tokens(served, window),
         **_size(served),
@@ -53,7 +53,7 @@ def attention(served: ServedModel, window: TextWindow) -> dict[str, Any]:
 
 def embeddings(served: ServedModel, window: TextWindow) -> dict[str, Any]:
     """Return the tokens and their input embeddings: the lengths, and the first numbers."""
-    embeddings = input_embeddings(served.encoder, window.encoding)
+    embeddings = input_embeddings(served.model.encoder, window.encoding)
     return {
         **_tokens(served, window),
         "input_ids": window.encoding.input_ids,
@@ -69,7 +69,7 @@ def embeddings(served: ServedModel, window: TextWindow) -> dict[str, Any]:
 
 def head(served: ServedModel, window: TextWindow, *, layer: int, head: int, token: int) -> dict[str, Any]:
     """Return one head's computation for one token."""
-    attention = attention_map(served.encoder, served.tokenizer, window.text, window.pair)
+    attention = attention_map(served.model.encoder, served.tokenizer, window.text, window.pair)
     for name, number, count in (
         ("layer", layer, len(attention.layers)),
         ("head", head, len(attention.layers[0].query)),
@@ -83,14 +83,14 @@ def head(served: ServedModel, window: TextWindow, *, layer: int, head: int, toke
 
 def layers(served: ServedModel, window: TextWindow, *, token: int | None) -> dict[str, Any]:
     """Return one token's vectors at every step, its attention, and what the heads of pre-training read from them."""
-    shown = served.encoder, served.tokenizer, window.text, window.pair
+    shown = served.model.encoder, served.tokenizer, window.text, window.pair
     attention, trace = attention_map(*shown), trace_token(*shown, token=token)
-    embeddings = input_embeddings(served.encoder, window.encoding)
+    embeddings = input_embeddings(served.model.encoder, window.encoding)
     return {
         **_tokens(served, window),
         "token": trace.token,
         "token_id": window.encoding.input_ids[trace.token],
-        "heads": served.config.num_attention_heads,
+        "heads": served.model.config.num_attention_heads,
         "input": {name: _vector(embeddings[name][trace.token]) for name in _INPUTS},
         "layers": [
             {
@@ -120,7 +120,9 @@ async def model_map(served: ServedModel, window: TextWindow, *, queue: Queue) ->
     `lens` has the embeddings first, and is None without such a head.
     """
     ids, fill_mask, lens = window.encoding.input_ids, served.fill_mask, None
-    hidden_LTD = await queue.run(lambda: all_hidden_states(served.encoder, window.encoding), tokens=len(ids))
+    hidden_LTD = await queue.run(
+        lambda: all_hidden_states(served.model.encoder, window.encoding), tokens=len(ids)
+    )
 
     def read(layers: list[Tensor]) -> list[list[Candidate]]:
         logits = (masked_lm_logits(fill_mask, hidden_TD).numpy() for hidden_TD in layers)
@@ -152,7 +154,7 @@ async def ablation(
     each_alone = [[head] for head in product(*map(range, _size(served).values()))]
     off = each_alone if heads is None else [heads]
     ((everything, *without),) = await queue.compute(
-        ablated.answers, [[[], *off]], lambda _: ablated.num_tokens
+        ablated.answers, [[[], *off]], lambda _: ablated.num_tokens, changes_model=True
     )
     return {
         **_tokens(served, window),
@@ -212,7 +214,7 @@ class _Ablation:
 
     def _batch(self, off: list[Any]) -> list[dict[str, Any]]:
         count, served = 1 + len(off), self.served
-        with heads_off(served.encoder, [], *off):  # the first copy has all heads
+        with heads_off(served.model.encoder, [], *off):  # the first copy has all heads
             rows = zip(
                 *(self._fill(count) if served.fill_mask is not None else [[None] * count] * 2),
                 self._follow(count) if self._has_pair else [None] * count,
@@ -255,7 +257,7 @@ class _Ablation:
 
 def word(served: ServedModel, word: str, sentences: list[str]) -> dict[str, Any]:
     """Return the vectors of a word in each layer, in two dimensions, and their cosines."""
-    shown = served.encoder, served.tokenizer, word, sentences
+    shown = served.model.encoder, served.tokenizer, word, sentences
     senses = word_in_context(*shown, max_occurrences=MAX_OCCURRENCES)
     points, shares = senses.project_to_plane()
     arrays = {"points": points, "shares": shares, "cosines": senses.cosines()}
@@ -266,7 +268,7 @@ def word(served: ServedModel, word: str, sentences: list[str]) -> dict[str, Any]
 
 
 def _size(served: ServedModel) -> dict[str, int]:
-    return {"layers": served.config.num_hidden_layers, "heads": served.config.num_attention_heads}
+    return {"layers": served.model.config.num_hidden_layers, "heads": served.model.config.num_attention_heads}
 
 
 def _tokens(served: ServedModel, window: TextWindow) -> dict[str, Any]:

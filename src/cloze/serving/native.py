@@ -425,7 +425,9 @@ async def _explain_one(
     for steps in config.steps:
         points = functools.partial(pending.points, steps, config.max_tokens)
         groups = await queue.run(points, tokens=0, thread="texts")  # 0.1 s of linear algebra for 512
-        (computed,) = await queue.compute(gradients, [groups], lambda group: length * len(group[0]))
+        (computed,) = await queue.compute(
+            gradients, [groups], lambda group: length * len(group[0]), changes_model=True
+        )
         sum_up = functools.partial(pending.attributions, computed)
         attributions = await queue.run(sum_up, tokens=2 * length)
         if attributions.has_converged(config.max_gap):

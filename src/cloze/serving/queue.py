@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import chain, count, islice
@@ -92,6 +92,8 @@ class _Job:
     request: Request
     tokens: int
     """Tokens of the items."""
+    changes_model: bool
+    """Whether the kernel changes the model while it computes, as hooks do."""
     outputs: list[Any] = field(default_factory=list)
     seconds: float = 0.0
     """The time of its batches."""
@@ -124,17 +126,31 @@ class _Job:
 
 
 class _Worker:
-    """A thread that applies kernels to the items of requests, in batches across requests."""
+    """A thread that applies kernels to the items of requests, in batches across requests.
 
-    def __init__(self, name: str, queue: "Queue", *, threads: int | None = None) -> None:
-        self._queue, self._threads = queue, threads
+    Args:
+        short_tokens: maximum number of tokens of jobs that a second thread computes while this one computes a long
+            job; 0 starts none.
+    """
+
+    def __init__(
+        self, name: str, queue: "Queue", *, threads: int | None = None, short_tokens: int = 0
+    ) -> None:
+        self._queue, self._threads, self._short_tokens = queue, threads, short_tokens
         self.waiting: deque[_Job] = deque()
         self.batches = self.num_running = 0
         self._last = Request()
         self._changed = threading.Condition()
         self.is_closed = self.is_stopping = False
-        self.thread = threading.Thread(target=self._run_jobs, name=name, daemon=True)
-        self.thread.start()
+        self.starts: list[float] = []  # of the batches that are computed
+        self._computes_long = False
+        self._alone = threading.Lock()  # of the second thread, and of jobs that change the model
+        rules = [(self._next_batch, threads), (self._next_short, 1)][: 2 if short_tokens else 1]
+        self.threads = [
+            threading.Thread(target=self._run_jobs, args=rule, name=name, daemon=True) for rule in rules
+        ]
+        for thread in self.threads:
+            thread.start()
 
     @property
     def waiting_tokens(self) -> int:
@@ -142,18 +158,21 @@ class _Worker:
         with self._changed:
             return sum(min(job.tokens, self._queue.turn_tokens) for job in self.waiting)
 
-    async def run(self, kernel: Kernel, items: Sequence[Any], tokens: Sequence[int]) -> list[Any]:
+    async def run(
+        self, kernel: Kernel, items: Sequence[Any], tokens: Sequence[int], *, changes_model: bool = False
+    ) -> list[Any]:
         """Return the output for each item, given its number of tokens."""
         if not items:
             return []
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         request, start = current_request.get(Request()), time.perf_counter()
-        job = _Job(kernel, deque(zip(items, tokens, strict=True)), future, request, sum(tokens))
+        numbered = deque(zip(items, tokens, strict=True))
+        job = _Job(kernel, numbered, future, request, sum(tokens), changes_model)
         with self._changed:
             if self.is_closed:
                 raise Overloaded
             self.waiting.append(job)
-            self._changed.notify()
+            self._changed.notify_all()
         try:
             return await future
         finally:
@@ -171,21 +190,25 @@ class _Worker:
         """End the thread after its current batch, whatever is queued."""
         with self._changed:
             self.is_closed = self.is_stopping = True
-            self._changed.notify()
+            self._changed.notify_all()
 
-    def _run_jobs(self) -> None:
-        if self._threads is not None:
-            set_intra_op_threads(self._threads)
-        while batch := self._next_batch():
+    def _run_jobs(self, next_batch: Callable[[], tuple[list[_Job], int] | None], threads: int | None) -> None:
+        if threads is not None:
+            set_intra_op_threads(threads)
+        while batch := next_batch():
             jobs, tokens = batch
-            start = time.perf_counter()
-            _compute([(job, job.take(tokens)) for job in jobs])
-            self.batches += 1
+            is_alone = jobs[0].changes_model or next_batch == self._next_short
+            with self._alone if is_alone else nullcontext():
+                start = time.perf_counter()
+                self.starts.append(start)
+                _compute([(job, job.take(tokens)) for job in jobs])
+            self.starts.remove(start)
             for job in jobs:
                 job.seconds += time.perf_counter() - start
             done = [job for job in jobs if not job.items]
             with self._changed:
-                self.num_running = 0
+                self.batches += 1
+                self.num_running -= _num_requests(jobs)
                 self.waiting.extend(job for job in jobs if job.items and not job.future.cancelled())
             try:
                 jobs[0].future.get_loop().call_soon_threadsafe(_settle, done)
@@ -200,6 +223,7 @@ class _Worker:
         Once the server stops, the oldest request is first: with turns none might finish in the time left.
         """
         with self._changed:
+            self._computes_long = False
             self._changed.wait_for(lambda: self.waiting or self.is_closed)
             if self.is_closed:
                 return None
@@ -209,20 +233,43 @@ class _Worker:
             was_long = self._last.turn_tokens >= turn
             others = (job for job in self.waiting if (job.request.turn_tokens >= turn) != was_long)
             first = self.waiting[0] if self.is_stopping else next(others, self.waiting[0])
-            self._last = first.request
-            self.waiting.remove(first)
-            taken, left, tokens = [first], deque[_Job](), first.tokens
-            limit = turn if first.is_long(turn) and self._queue.is_shared else batch
-            for job in self.waiting:
-                fits = tokens + job.tokens <= limit and not job.is_long(turn)
-                if job.kernel == first.kernel and fits:
-                    taken.append(job)
-                    tokens += job.tokens
-                else:
-                    left.append(job)
-            self.waiting = left
-            self.num_running = len({job.request.number for job in taken if job.request.number})
-            return taken, limit
+            self._last, is_long = first.request, first.is_long(turn)
+            if is_long and not first.changes_model:
+                self._computes_long = True
+                self._changed.notify_all()
+            limit = turn if is_long and self._queue.is_shared else batch
+            return self._take(first, limit), limit
+
+    def _next_short(self) -> tuple[list[_Job], int] | None:
+        """Wait for short jobs beside a long one; return as `_next_batch`."""
+        turn, limit = self._queue.turn_tokens, self._short_tokens
+        with self._changed:
+            while not self.is_closed:
+                short = (job for job in self.waiting if job.tokens <= limit and not job.is_long(turn))
+                plain = (job for job in short if not job.changes_model)
+                if self._computes_long and not self.is_stopping and (first := next(plain, None)):
+                    return self._take(first, limit), limit
+                self._changed.wait()
+        return None
+
+    def _take(self, first: _Job, limit: int) -> list[_Job]:
+        """Take a job and those of its kernel that fit with it, in order."""
+        taken, left, tokens = list[_Job](), deque[_Job](), 0
+        self.waiting.remove(first)
+        for job in (first, *self.waiting):
+            fits = tokens + job.tokens <= limit and not job.is_long(self._queue.turn_tokens)
+            if job is first or (job.kernel == first.kernel and fits):
+                taken.append(job)
+                tokens += job.tokens
+            else:
+                left.append(job)
+        self.waiting = left
+        self.num_running += _num_requests(taken)
+        return taken
+
+
+def _num_requests(jobs: list[_Job]) -> int:
+    return len({job.request.number for job in jobs if job.request.number})
 
 
 def _compute(shares: list[tuple[_Job, list[Any]]]) -> None:
@@ -268,7 +315,8 @@ class Queue:
         """Whether `stop` follows soon; requests are still answered."""
         self._num_admitted = 0
         self._texts = _Worker("cloze-texts", self)
-        self._model = _Worker("cloze-inference", self, threads=threads)
+        short_tokens = turn_tokens // (2 * threads) if turn_tokens else 0  # no more than one thread computes
+        self._model = _Worker("cloze-inference", self, threads=threads, short_tokens=short_tokens)
         self._workers = (self._texts, self._model)
 
     @property
@@ -282,7 +330,15 @@ class Queue:
     @property
     def is_alive(self) -> bool:
         """Whether new requests are accepted."""
-        return all(worker.thread.is_alive() and not worker.is_stopping for worker in self._workers)
+        threads = (thread for worker in self._workers for thread in worker.threads)
+        is_stopping = any(worker.is_stopping for worker in self._workers)
+        return not is_stopping and all(thread.is_alive() for thread in threads)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a batch takes longer than requests may wait."""
+        limit = time.perf_counter() - self.limits.deadline_seconds
+        return any(start < limit for worker in self._workers for start in tuple(worker.starts))
 
     @property
     def waiting_requests(self) -> int:
@@ -333,11 +389,17 @@ class Queue:
         return await self._texts.run(kernel, items, tokens)
 
     async def compute(
-        self, kernel: Kernel, windows: Sequence[Sequence[Any]], tokens: Callable[[Any], int]
+        self,
+        kernel: Kernel,
+        windows: Sequence[Sequence[Any]],
+        tokens: Callable[[Any], int],
+        *,
+        changes_model: bool = False,
     ) -> list[list[Any]]:
         """Return the outputs of the windows of each input, given how to count their tokens; raises as `convert`."""
         flat = list(chain.from_iterable(windows))
-        outputs = iter(await self._model.run(kernel, flat, list(map(tokens, flat))))
+        numbers = list(map(tokens, flat))
+        outputs = iter(await self._model.run(kernel, flat, numbers, changes_model=changes_model))
         return [list(islice(outputs, len(group))) for group in windows]
 
     async def run(
@@ -345,7 +407,7 @@ class Queue:
     ) -> Any:
         """Return the result of a function that runs alone in a thread; raises as `convert`."""
         worker = self._model if thread == "model" else self._texts
-        (output,) = await worker.run(lambda _: [function()], [None], [tokens])
+        (output,) = await worker.run(lambda _: [function()], [None], [tokens], changes_model=True)
         return output
 
     def stop(self) -> None:
@@ -361,6 +423,7 @@ class Queue:
     def wait(self, seconds: float) -> bool:
         """Wait for the threads to end after `close`; return whether they have ended."""
         end = time.monotonic() + seconds
-        for worker in self._workers:
-            worker.thread.join(max(0.0, end - time.monotonic()))
-        return not any(worker.thread.is_alive() for worker in self._workers)
+        threads = [thread for worker in self._workers for thread in worker.threads]
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        return not any(thread.is_alive() for thread in threads)

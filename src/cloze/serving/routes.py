@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from cloze.serving.errors import computation_errors, documented_errors
+from cloze.serving.errors import documented_errors
 from cloze.serving.middleware import Metrics
 from cloze.serving.queue import Queue, current_request
 from cloze.serving.schema import ModelRequest, batch_texts
@@ -123,12 +123,13 @@ def add_routes(app: FastAPI, routes: Sequence[Route | GetRoute], server: ServerS
             "include_in_schema": route.response is not None,
         }
         if isinstance(route, Route):
-            endpoint, method, errors = _endpoint(route, server), "POST", computation_errors(route.path)
+            endpoint, method, errors = _endpoint(route, server), "POST", documented_errors(route.path)
             documented["tags"] = [route.ability]
             body = {"content": {"application/json": {"example": route.example}}}
             documented["openapi_extra"] = None if route.example is None else {"requestBody": body}
         else:
-            endpoint, method, errors = functools.partial(route.handler, server), "GET", route.errors
+            endpoint, method = functools.partial(route.handler, server), "GET"
+            errors = documented_errors(route.path, route.errors)
             documented |= {"response_class": route.response_class, "tags": [SERVER_TAG]}
             app.add_api_route(route.path, endpoint, methods=["HEAD"], include_in_schema=False)
         is_public = isinstance(route, GetRoute) and route.is_public
@@ -136,7 +137,7 @@ def add_routes(app: FastAPI, routes: Sequence[Route | GetRoute], server: ServerS
             route.path,
             endpoint,
             methods=[method],
-            responses=documented_errors(route.path, errors),
+            responses=errors,
             dependencies=[Security(KEY)] if server.requires_key and not is_public else None,
             **documented,
         )

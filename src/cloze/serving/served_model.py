@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from cloze.inference.pretrained_heads import (
 )
 from cloze.inference.search import PassageIndex
 from cloze.models.config_file import load_labels
-from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import Engine
 from cloze.progress import Progress
 from cloze.tasks.answers.choice import Choice
@@ -40,10 +39,6 @@ from cloze.tasks.answers.tags import Tags
 from cloze.tasks.config import load_task
 from cloze.tasks.registry import find_task
 from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
-
-if TYPE_CHECKING:  # a graph answers without torch
-    from cloze.models.encoder import Encoder
-
 
 _HEAD_CHARACTERS = 16  # for a token, far more than most have
 
@@ -131,16 +126,6 @@ class ServedModel:
     @property
     def tokenizer(self) -> Tokenizer:
         return self.model.tokenizer
-
-    @property
-    def encoder(self) -> "Encoder":
-        """The encoder that all heads share."""
-        return self.model.encoder
-
-    @property
-    def config(self) -> EncoderConfig:
-        """The architecture of the encoder."""
-        return self.model.config
 
     @property
     def task(self) -> Any:
@@ -236,7 +221,7 @@ def _ranks_pairs(served: ServedModel) -> bool:
 
 def _has_layers(served: ServedModel) -> bool:
     # a graph has no modules, a pair of encoders no layers of its own
-    return not served.model.is_graph and hasattr(served.encoder, "layers")
+    return not served.model.is_graph and hasattr(served.model.encoder, "layers")
 
 
 def _makes_vectors(served: ServedModel) -> bool:
