@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
 from cloze.models.sentence_transformers import SentenceEncoderConfig
@@ -63,7 +64,9 @@ async def info(server: ServerState) -> dict[str, Any]:
         "model_type": {kind: about},
         "served_model_name": default.name,
         "max_concurrent_requests": limits.waiting_requests,
-        "max_input_length": default.config.max_position_embeddings if head is None else head.max_seq_length,
+        "max_input_length": default.model.config.max_position_embeddings
+        if head is None
+        else head.max_seq_length,
         "max_batch_tokens": limits.batch_tokens,
         "max_batch_requests": None,
         "max_client_batch_size": limits.max_batch_texts,
@@ -78,9 +81,11 @@ async def info(server: ServerState) -> dict[str, Any]:
 
 
 async def health(server: ServerState) -> Response:
-    """Return 200 while the server accepts requests."""
+    """Return 200 while the server accepts requests, and 503 while a computation takes longer than requests may wait."""
     if not server.queue.is_alive or server.queue.is_leaving:
         raise ShuttingDown
+    if server.queue.is_stuck:
+        raise HTTPException(503, "a computation takes longer than deadline_seconds")
     return Response()
 
 
@@ -111,7 +116,7 @@ ROUTES = (
 
 
 def _model_info(model: ServedModel) -> dict[str, Any]:
-    config, task = model.config, model.task
+    config, task = model.model.config, model.task
     sizes = (
         "hidden_size",
         "num_hidden_layers",
