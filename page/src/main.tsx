@@ -7,7 +7,7 @@ import { moveFocus } from "./format";
 import { forgetAnswers, Problem, Skeleton } from "./parts/answer";
 import { lazy, type View } from "./parts/section";
 import { type Model, Models } from "./parts/models";
-import { ask, refused, RETRY_SECONDS, useDown } from "./server";
+import { ask, refused, useDown } from "./server";
 import { AnswersView } from "./views/answers";
 import { PredictView, WhyView } from "./views/classify";
 import { EntitiesView } from "./views/entities";
@@ -80,7 +80,7 @@ function App() {
           </a>
         ))}
       </div>
-      {isDown && <p class="down" role="alert">The server does not answer. This page asks again every {RETRY_SECONDS} seconds.</p>}
+      {isDown && <p class="down" role="alert">The server does not answer. This page waits for it.</p>}
       <main>
         <div id="view" role="tabpanel" tabIndex={-1} aria-labelledby={view ? `tab-${view.id}` : undefined} ref={panel}>
           <Problem>{error}</Problem>
@@ -90,7 +90,7 @@ function App() {
       <footer>
         <p>
           {models && `Served here: ${models.map(({ name }) => name).join(", ") || "no model"}. `}
-          <a href="page/licenses.txt">Licenses of the libraries in this page</a>
+          <a href="docs/">Requests to this server</a>. <a href="page/licenses.txt">Licenses of the libraries in this page</a>
         </p>
       </footer>
     </>

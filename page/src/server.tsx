@@ -8,7 +8,8 @@ const storedKey = () => sessionStorage.getItem("key") ?? ""; // a function: HTML
 /** An error response, with a message for the reader. */
 export class Refusal extends Error {}
 
-export const RETRY_SECONDS = 2;
+const RETRY_SECONDS = 2;
+const SLOW_SECONDS = 40; // the server answers within its deadline, 30 s by default
 const UNREACHABLE = new Set([502, 503]); // from a proxy, or from a server that is stopping
 const watchers = new Set<(isDown: boolean) => void>();
 let isDown = false;
@@ -47,12 +48,15 @@ export async function exchange(path: string, body?: unknown, signal?: AbortSigna
   const headers: Record<string, string> = key ? { Authorization: `Bearer ${key}` } : {};
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response, text;
+  const slow = setTimeout(() => setDown(true), 1000 * SLOW_SECONDS);
   try {
     const sent = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
     response = await fetch(path, { ...sent, headers, signal });
     text = await response.text(); // an abort may raise here, too
   } catch (error) {
     if (signal?.aborted) throw error;
+  } finally {
+    clearTimeout(slow);
   }
   if (!response || text === undefined || UNREACHABLE.has(response.status)) {
     setDown(true);

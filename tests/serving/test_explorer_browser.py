@@ -287,7 +287,7 @@ def test_every_view_is_legible(browser, address, screen):
 
 
 def test_a_large_model_and_odd_words_fit_the_page(browser, tmp_path):
-    config = replace(CONFIG, num_hidden_layers=12, num_attention_heads=12)
+    config = replace(CONFIG, num_hidden_layers=12, num_attention_heads=12, initializer_range=0.02)
     write_checkpoint(tmp_path, BertForPreTraining(BertModel(config)), PIECES, max_seq_length=128)
     family, flag, thumb = (
         "\U0001f468\u200d\U0001f469\u200d\U0001f467",
@@ -302,6 +302,7 @@ def test_a_large_model_and_odd_words_fit_the_page(browser, tmp_path):
         assert tables.evaluate_all("all => all.map(one => one.scrollWidth - one.clientWidth)") == [0, 0]
         tops = tables.evaluate_all("all => all.map(one => one.getBoundingClientRect().top)")
         assert tops[0] == tops[1]  # a row is a layer in both
+        assert min(float(end[1:]) for end in legends(page)[1].split()) >= 0.1, "a scale from 0.0 to 0.0"
         cells = [page.locator(f".{name} button.cell").count() for name in ("tokens", "effects")]
         assert cells == [13 * 24, 12 * 12]
         for width in (768, 390):
@@ -919,6 +920,7 @@ def test_a_long_text_is_read_in_windows(opened):
 @pytest.mark.parametrize("path", ["page/main.js", "info", "predict"])
 def test_bars_stand_where_something_is_still_loading(opened, path):
     page = opened.page
+    page.clock.install()
     waiting: list[Any] = []
     page.route(f"**/{path}", lambda route: waiting.append(route))
     page.goto(f"{opened.address}/#predict", wait_until="commit")
@@ -926,8 +928,12 @@ def test_bars_stand_where_something_is_still_loading(opened, path):
         page.wait_for_timeout(20)
     expect(page.locator(".skeleton")).to_be_visible()
     expect(page.locator("h1")).to_have_text("See BERT think")
+    if path != "page/main.js":
+        page.clock.fast_forward(60_000)
+        expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
     for route in waiting:
         route.continue_()
+    expect(page.get_by_role("alert")).to_have_count(0)
     page.locator(SHOWS["predict"]).wait_for()
     expect(page.locator(".skeleton")).to_have_count(0)
 
@@ -1084,6 +1090,8 @@ def test_another_model_does_not_show_the_answer_of_the_one_before(browser, paths
             page.get_by_role("tab", name=view.capitalize()).click()
             if view != "errors":
                 expect(page.locator(".part-head select")).to_have_value("two")
+        page.get_by_role("tab", name="Pairs").click()
+        expect(page.get_by_label("Model for: One word in several contexts")).to_have_value("two")
 
 
 def shown_rows(page: Any, count: int) -> list[list[str]]:

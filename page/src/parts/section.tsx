@@ -78,7 +78,8 @@ export function Section({ title, lead, needs, name, Body }: Part) {
   const isInLesson = useContext(Preset) !== null;
   const [part] = useKept("part", "");
   const [kept, setModel] = useKept(name && !isInLesson ? `${name}-model` : "model", "");
-  const model = able.includes(kept) ? kept : able[0];
+  const [shared] = useKept("model", ""); // of views with one part
+  const model = [kept, ...(needs === "embed" ? [] : [shared])].find((name) => able.includes(name)) ?? able[0];
   if (part && name && part !== name) return null;
   if (isInLesson) return <div class="part-body"><Body key={model} model={model} /></div>;
   const only = model && <span class="model" title="The model that answers">{model}</span>;

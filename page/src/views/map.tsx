@@ -156,8 +156,8 @@ function Tokens({ found: { tokens, token_type_ids, unknown, layers, movements, l
   return <CellGrid name="Layers and tokens" class="tokens" rows={range(layers + 1)} columns={tokens.length} heads={headOf} cell={cell} />;
 }
 
-/** The largest change of the answer without a head, which has the full color. */
-const largestChange = ({ after, before }: Effect) => largestOf(after.map((value) => value - before));
+/** The largest change of the answer without a head, which has the full color if it is 0.1 points. */
+const largestChange = ({ after, before }: Effect) => Math.max(0.001, largestOf(after.map((value) => value - before)));
 
 /** The heads of each layer. `off`: heads that are switched off together, or null if a click opens a head. */
 function HeadEffects({ layers, heads, effect, off, setOff, isOpen }: { layers: number; heads: number; effect?: Effect; off: Head[] | null; setOff: Kept[1]; isOpen: boolean }) {
