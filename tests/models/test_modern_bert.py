@@ -171,7 +171,7 @@ def test_config_of_transformers_4_and_5_are_read_alike(every: int, tmp_path: Pat
         ({"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}, "rope_type = 'yarn'"),
         ({"hidden_activation": "relu", "classifier_activation": "relu"}, "hidden_act"),
         ({"num_attention_heads": 8}, "heads of size 3: rotary positions need an even one"),
-        ({"local_attention": 1}, "local_attention = 1 must be at least 2"),
+        ({"local_attention": 1}, "local_attention 1 is not at least 2"),
     ],
 )
 def test_other_encoder_is_one_clear_line(setting: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -233,12 +233,12 @@ OTHER_CONFIGS = {
     "vocab.txt: 40 tokens, config.json says vocab_size = 39": ("vocab_size", 39),
 }
 HUGE_CONFIGS = {
-    "vocab_size = 1000000000000 is more than": {"vocab_size": 10**12},
-    "type_vocab_size = 1000000000000 is more": {"type_vocab_size": 10**12},
+    "vocab_size 1000000000000 is more than": {"vocab_size": 10**12},
+    "type_vocab_size 1000000000000 is more": {"type_vocab_size": 10**12},
     "parameters, more than 4,000,000,000": {"hidden_size": 300_000, "num_hidden_layers": 100},
     "has shape [": {"hidden_size": 18_000, "num_hidden_layers": 1},
-    "num_hidden_layers = 1000000000 is more": {"num_hidden_layers": 10**9},
-    "hidden_size = -24": {"hidden_size": -24},
+    "num_hidden_layers 1000000000 is more": {"num_hidden_layers": 10**9},
+    "hidden_size -24": {"hidden_size": -24},
     "hidden_size": {"hidden_size": float("nan")},
 }
 INDEXES: dict[str, tuple[Any, str]] = {

@@ -197,10 +197,7 @@ def test_pretraining_continues_from_a_published_encoder(
             "attends_to is not a setting of the size modern-tiny",
         ),
         ({"size": "modern-tin"}, "'modern-tin' is not a choice. Choose from tiny, "),
-        (
-            {"size": "modern-tiny", "options": {"local_attention": 1}},
-            "local_attention = 1 must be at least 2",
-        ),
+        ({"size": "modern-tiny", "options": {"local_attention": 1}}, "local_attention 1 is not at least 2"),
     ],
 )
 def test_settings_of_another_encoder_are_refused(settings: dict[str, object], message: str) -> None:

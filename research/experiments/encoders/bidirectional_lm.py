@@ -23,8 +23,8 @@ _WIDTHS = ("hidden_size", "num_attention_heads", "intermediate_size")
 class BidirectionalLMConfig(BertConfig):
     """The architecture of both encoders, with the sum of their widths."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         for name in _WIDTHS:
             if (width := getattr(self, name)) % 2:
                 raise ValueError(f"{name} = {width} is odd: two equal encoders need an even size")

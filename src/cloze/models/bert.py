@@ -3,7 +3,7 @@
 Shapes: T tokens in the packed batch, B sequences, L columns, D hidden, N heads, H head size, I intermediate.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -150,6 +150,22 @@ class Pooler(nn.Linear):
 
     def forward(self, hidden: Tensor) -> Tensor:
         return ACTIVATIONS[self.activation](super().forward(hidden))
+
+
+class DenseTransform(nn.Module):
+    """A dense layer, an activation and LayerNorm on vectors, before the output layer of a head."""
+
+    def __init__(self, config: EncoderConfig, activation: ActivationName, *, bias: bool) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=bias)
+        self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, bias=bias)
+        self._activation = activation
+
+    def transform(self, hidden: Tensor) -> Tensor:
+        transformed: Tensor = self.layer_norm(ACTIVATIONS[self._activation](self.dense(hidden)))
+        return transformed
+
+    forward: Callable[..., Tensor] = transform
 
 
 _LAYER = "bert.encoder.layer.{i}"

@@ -30,8 +30,8 @@ class DistilBertConfig(EncoderConfig):
         }
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         if self.layer_norm_eps != EncoderConfig.layer_norm_eps:
             raise ValueError(
                 f"layer_norm_eps = {self.layer_norm_eps}: DistilBERT has {EncoderConfig.layer_norm_eps}"

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from cloze.choices import AttendsTo
-from cloze.config import check_types
+from cloze.config import Range, Settings
 
 SIZES: Mapping[str, tuple[int, int]] = {
     "tiny": (2, 128),
@@ -35,13 +35,17 @@ REQUIRED = (
     "intermediate_size",
     "max_position_embeddings",
 )
-_MAX_VALUES = dict.fromkeys((*REQUIRED, "type_vocab_size"), 10_000_000) | {"num_hidden_layers": 1000}
-"""Limits for damaged files and settings, since a model is built before its weights are read."""
 _MAX_PARAMETERS = 4_000_000_000
+"""A limit for damaged files, as those of `Size`, since a model is built before its weights are read."""
+
+Size: TypeAlias = Annotated[int, Range("[1, 10000000]")]
+Layers: TypeAlias = Annotated[int, Range("[1, 1000]")]
+Probability: TypeAlias = Annotated[float, Range("[0, 1)")]
+Small: TypeAlias = Annotated[float, Range("(0, 1]")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderConfig:
+class EncoderConfig(Settings):
     """The fields that all encoders have, with BERT-base as defaults."""
 
     json_names: ClassVar[Mapping[str, str | None]] = MappingProxyType({})
@@ -51,52 +55,35 @@ class EncoderConfig:
     counts_padding: ClassVar[bool] = True
     """Whether the position of a token in a padded batch is its column; else it is that among the real tokens."""
 
-    vocab_size: int = 30_522
+    vocab_size: Size = 30_522
     """Tokens in the vocabulary; the released uncased models have 30,522."""
-    hidden_size: int = 768
+    hidden_size: Size = 768
     """H in the paper: the width of each layer's input and output."""
-    num_hidden_layers: int = 12
+    num_hidden_layers: Layers = 12
     """L in the paper."""
-    num_attention_heads: int = 12
+    num_attention_heads: Size = 12
     """A in the paper; divides `hidden_size`."""
-    intermediate_size: int = 3072
+    intermediate_size: Size = 3072
     """Width of the feed-forward layer, 4H in the paper."""
     hidden_act: Literal["gelu", "gelu_tanh"] = "gelu"
     """`gelu` is the erf form, `gelu_tanh` Google's since February 2019 ("gelu_new" in transformers)."""
-    hidden_dropout_prob: float = 0.1
+    hidden_dropout_prob: Probability = 0.1
     """Dropout after the embeddings and after both halves of every layer."""
-    attention_probs_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: Probability = 0.1
     """Dropout of the attention weights."""
-    max_position_embeddings: int = 512
+    max_position_embeddings: Size = 512
     """The longest sequence, in tokens; config.json has the rows of the table, `first_position` more."""
-    type_vocab_size: int = 2
+    type_vocab_size: Size = 2
     """Segments: A and B."""
-    initializer_range: float = 0.02
+    initializer_range: Small = 0.02
     """Standard deviation of the initial weights, which are truncated at twice that."""
-    layer_norm_eps: float = 1e-12
+    layer_norm_eps: Small = 1e-12
     """Added to the variance in LayerNorm."""
 
-    def __post_init__(self) -> None:
-        check_types(self)
-        for field in fields(self):
-            value = getattr(self, field.name)
-            minimum = 0 if field.name.endswith("_id") else 1
-            if isinstance(value, int) and value < minimum:
-                raise ValueError(f"{field.name} = {value} must be at least {minimum}")
+    def _check(self) -> None:
         if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size = {self.hidden_size} is not a multiple of "
-                f"num_attention_heads = {self.num_attention_heads}"
-            )
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)} must be at least 0 and less than 1")
-        for name in ("initializer_range", "layer_norm_eps"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"{name} = {getattr(self, name)} must be more than 0 and at most 1")
-        for name, limit in _MAX_VALUES.items():
-            if getattr(self, name) > limit:
-                raise ValueError(f"{name} = {getattr(self, name)} is more than {limit:,}")
+            heads = f"num_attention_heads = {self.num_attention_heads}"
+            raise ValueError(f"hidden_size = {self.hidden_size} is not a multiple of {heads}")
         if self.num_parameters > _MAX_PARAMETERS:
             raise ValueError(f"a model of {self.num_parameters:,} parameters, more than {_MAX_PARAMETERS:,}")
 

@@ -3,17 +3,17 @@
 Shapes: T tokens in the packed batch, B sequences, L columns, P masked positions, D hidden, V vocabulary, C classes.
 """
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from cloze.data.batch import MaskedBatch, PackedBatch, PretrainingBatch
-from cloze.models.bert import initialize_weights
+from cloze.models.bert import DenseTransform, initialize_weights
 from cloze.models.encoder import Encoder
 from cloze.models.encoder_config import EncoderConfig
 from cloze.models.engine import VectorOutput
-from cloze.models.functional import ACTIVATIONS, dropout, linear_cross_entropy_sum
+from cloze.models.functional import dropout, linear_cross_entropy_sum
 from cloze.models.pooling import pool
 
 
@@ -60,7 +60,7 @@ class ModelWithHead(nn.Module):
         return {name: self(batch)}
 
 
-class MaskedLMHead(nn.Module):
+class MaskedLMHead(DenseTransform):
     """The layers from the vector of a masked position to scores over the vocabulary.
 
     The output matrix is the table of word embeddings, which the caller passes.
@@ -69,18 +69,11 @@ class MaskedLMHead(nn.Module):
     """
 
     def __init__(self, encoder: Encoder, *, generator: torch.Generator | None = None) -> None:
-        super().__init__()
-        config, has_biases = encoder.config, encoder.has_biases
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=has_biases)
-        self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps, bias=has_biases)
+        config = encoder.config
+        activation = encoder.masked_lm_activation or config.hidden_act
+        super().__init__(config, activation, bias=encoder.has_biases)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
-        self._activation = encoder.masked_lm_activation or config.hidden_act
         initialize_weights(self, config.initializer_range, generator)
-
-    def transform(self, hidden_PD: Tensor) -> Tensor:
-        """Apply all but the output matrix."""
-        transformed_PD: Tensor = self.layer_norm(ACTIVATIONS[self._activation](self.dense(hidden_PD)))
-        return transformed_PD
 
     def forward(self, hidden_PD: Tensor, word_embeddings_VD: Tensor) -> Tensor:
         """Return logits [P, V]."""
@@ -93,7 +86,36 @@ class MaskedLMHead(nn.Module):
         )
 
 
-class BertForPreTraining(ModelWithHead):
+class BertForMaskedLM(ModelWithHead):
+    """Masked language modeling alone, with the weights of `BertForPreTraining`.
+
+    Source: Devlin et al. 2019, 3.1 (task 1); google-research/bert run_pretraining.py:240 @eedf571.
+    """
+
+    token_outputs: ClassVar[tuple[str, ...]] = ("logits",)
+    marks: ClassVar[tuple[str, ...]] = ("masked_lm.bias",)
+
+    def __init__(self, bert: Encoder, *, generator: torch.Generator | None = None) -> None:
+        super().__init__(bert)
+        self.masked_lm = MaskedLMHead(bert, generator=generator)
+
+    def forward(self, batch: PackedBatch, masked_lm_positions: Tensor | None) -> Any:
+        """Return logits [P, V] at masked positions, [P] indices into the packed tokens; None is every token."""
+        hidden_PD, _ = self._encode(batch, masked_lm_positions)
+        return self.masked_lm(hidden_PD, self.bert.embeddings.word_embeddings.weight)
+
+    def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
+        """Return the logits at the masked tokens of a `MaskedBatch`, or at every token."""
+        return {"logits": self(batch, batch.masked_lm_positions if isinstance(batch, MaskedBatch) else None)}
+
+    def _encode(self, batch: PackedBatch, masked_lm_positions: Tensor | None) -> tuple[Tensor, Tensor]:
+        hidden_TD, pooled_BD, _ = self.bert(batch)
+        # not hidden_TD[...]: on a CPU the gradient of indexing is summed in a different order each time
+        chosen = hidden_TD if masked_lm_positions is None else hidden_TD.index_select(0, masked_lm_positions)
+        return chosen, pooled_BD
+
+
+class BertForPreTraining(BertForMaskedLM):
     """Masked language modeling and next sentence prediction.
 
     Source: Devlin et al. 2019, 3.1; google-research/bert run_pretraining.py:240, 285 @eedf571.
@@ -104,18 +126,15 @@ class BertForPreTraining(ModelWithHead):
     reads_pooler = True
 
     def __init__(self, bert: Encoder, *, generator: torch.Generator | None = None) -> None:
-        super().__init__(bert)
-        self.masked_lm = MaskedLMHead(bert, generator=generator)
+        super().__init__(bert, generator=generator)
         self.next_sentence = nn.Linear(bert.config.hidden_size, 2)
         initialize_weights(self.next_sentence, bert.config.initializer_range, generator)
 
     def forward(self, batch: PackedBatch, masked_lm_positions: Tensor | None) -> PreTrainingLogits:
         """Return the scores of the vocabulary and of both classes; positions are as in `BertForMaskedLM`."""
         hidden_PD, pooled_BD = self._encode(batch, masked_lm_positions)
-        return PreTrainingLogits(
-            self.masked_lm(hidden_PD, self.bert.embeddings.word_embeddings.weight),
-            self.next_sentence(pooled_BD),
-        )
+        word_embeddings_VD = self.bert.embeddings.word_embeddings.weight
+        return PreTrainingLogits(self.masked_lm(hidden_PD, word_embeddings_VD), self.next_sentence(pooled_BD))
 
     def losses(self, batch: PretrainingBatch) -> PreTrainingLosses:
         """Return both loss sums, without storing the logits."""
@@ -129,51 +148,14 @@ class BertForPreTraining(ModelWithHead):
 
     def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
         """Return the scores of the vocabulary at every token, and of the next-sentence classes."""
-        logits = self(batch, None)
-        return {
-            "prediction_logits": logits.masked_lm_logits,
-            "seq_relationship_logits": logits.next_sentence_logits,
-        }
+        return dict(zip(("prediction_logits", "seq_relationship_logits"), self(batch, None), strict=True))
 
-    def without_next_sentence(self) -> "BertForMaskedLM":
+    def without_next_sentence(self) -> BertForMaskedLM:
         """Return the encoder and the masked-LM head, the same modules, as a model of masked language modeling."""
         with torch.device("meta"):  # its own head is replaced
             model = BertForMaskedLM(self.bert)
         model.masked_lm = self.masked_lm
         return model
-
-    def _encode(self, batch: PackedBatch, masked_lm_positions: Tensor | None) -> tuple[Tensor, Tensor]:
-        output = self.bert(batch)
-        return _select(output.sequence_output, masked_lm_positions), output.pooled_output
-
-
-def _select(hidden_TD: Tensor, positions_P: Tensor | None) -> Tensor:
-    # not hidden_TD[...]: on a CPU the gradient of indexing is summed in a different order each time
-    return hidden_TD if positions_P is None else hidden_TD.index_select(0, positions_P)
-
-
-class BertForMaskedLM(ModelWithHead):
-    """Masked language modeling alone, with the weights of `BertForPreTraining`.
-
-    Source: Devlin et al. 2019, 3.1 (task 1); google-research/bert run_pretraining.py:240 @eedf571.
-    """
-
-    token_outputs = ("logits",)
-    marks = ("masked_lm.bias",)
-
-    def __init__(self, bert: Encoder, *, generator: torch.Generator | None = None) -> None:
-        super().__init__(bert)
-        self.masked_lm = MaskedLMHead(bert, generator=generator)
-
-    def forward(self, batch: PackedBatch, masked_lm_positions: Tensor | None) -> Tensor:
-        """Return logits [P, V] at masked positions, [P] indices into the packed tokens; None is every token."""
-        hidden_PD = _select(self.bert(batch).sequence_output, masked_lm_positions)
-        logits_PV: Tensor = self.masked_lm(hidden_PD, self.bert.embeddings.word_embeddings.weight)
-        return logits_PV
-
-    def named_outputs(self, batch: PackedBatch) -> dict[str, Tensor]:
-        """Return the logits at the masked tokens of a `MaskedBatch`, or at every token."""
-        return {"logits": self(batch, batch.masked_lm_positions if isinstance(batch, MaskedBatch) else None)}
 
 
 class OutputLayer(nn.Linear):

@@ -9,24 +9,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from cloze.choices import Pooling
+from cloze.config import Range
 from cloze.data.batch import PackedBatch
 from cloze.models.attention import attention, local_attention
 from cloze.models.batch import PaddedBatch
-from cloze.models.bert import POOLER_WEIGHT, embedding_table, initialize_weights
+from cloze.models.bert import POOLER_WEIGHT, DenseTransform, embedding_table, initialize_weights
 from cloze.models.encoder import Encoder, register_encoder, to_autocast_dtype
-from cloze.models.encoder_config import EncoderConfig
+from cloze.models.encoder_config import EncoderConfig, Layers, Probability, Size, Small
 from cloze.models.functional import ACTIVATIONS, dropout
 from cloze.models.pooling import pool
 from cloze.models.weight_mapping import HEADS, Entries, HuggingFaceNames, dense
 from cloze.signatures import check_kind
 
 _GLOBAL, _LOCAL = "full_attention", "sliding_attention"
+_Theta: TypeAlias = Annotated[float, Range("(1, 1000000000000)")]
 
 
 def _fixed(activation: Any = "gelu", dropout: Any = 0.0) -> dict[str, Any]:
@@ -58,20 +60,20 @@ class ModernBertConfig(EncoderConfig):
         }
     )
 
-    vocab_size: int = 50_368
-    num_hidden_layers: int = 22
-    intermediate_size: int = 1152
-    hidden_dropout_prob: float = 0.0
-    attention_probs_dropout_prob: float = 0.0
-    max_position_embeddings: int = 8192
-    layer_norm_eps: float = 1e-5
-    global_attn_every_n_layers: int = 3
+    vocab_size: Size = 50_368
+    num_hidden_layers: Layers = 22
+    intermediate_size: Size = 1152
+    hidden_dropout_prob: Probability = 0.0
+    attention_probs_dropout_prob: Probability = 0.0
+    max_position_embeddings: Size = 8192
+    layer_norm_eps: Small = 1e-5
+    global_attn_every_n_layers: Size = 3
     """The first layer and every n-th after it attend to all tokens, the others to their window."""
-    local_attention: int = 128
+    local_attention: Annotated[int, Range("[2, 10000000]")] = 128
     """Tokens in a window, half of them on each side; the token itself comes on top."""
-    global_rope_theta: float = 160_000.0
+    global_rope_theta: _Theta = 160_000.0
     """Base of the wavelengths of rotary positions in global layers."""
-    local_rope_theta: float = 10_000.0
+    local_rope_theta: _Theta = 10_000.0
     """The same in local layers."""
     classifier_pooling: Literal["cls", "mean"] = "cls"
     """The vector that classifiers read: [CLS], or the mean of all tokens."""
@@ -122,15 +124,10 @@ class ModernBertConfig(EncoderConfig):
         table = super().to_json()
         return {**table, **_fixed(table["hidden_activation"], self.hidden_dropout_prob)}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         if self.head_size % 2:
             raise ValueError(f"heads of size {self.head_size}: rotary positions need an even one")
-        if self.local_attention < 2:
-            raise ValueError(f"local_attention = {self.local_attention} must be at least 2")
-        for name in ("global_rope_theta", "local_rope_theta"):
-            if not 1 < getattr(self, name) < 1e12:
-                raise ValueError(f"{name} = {getattr(self, name)} must be more than 1 and less than 1e12")
 
     def is_global(self, layer: int) -> bool:
         return layer % self.global_attn_every_n_layers == 0
@@ -285,21 +282,6 @@ class ModernBertLayer(nn.Module):
         return query_TNH, key_TNH, value_TNH
 
 
-class ModernBertHead(nn.Module):
-    """A dense layer, an activation and LayerNorm, which classifiers have before their output layer."""
-
-    def __init__(self, config: ModernBertConfig) -> None:
-        super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
-        self.layer_norm = _layer_norm(config)
-        self.hidden_act = config.hidden_act
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        activated = ACTIVATIONS[self.hidden_act](self.dense(hidden))
-        transformed: Tensor = self.layer_norm(activated)
-        return transformed
-
-
 @register_encoder("modernbert")
 class ModernBertModel(Encoder):
     """ModernBERT, and the layers that its classifiers begin with as its pooler.
@@ -339,7 +321,7 @@ class ModernBertModel(Encoder):
             ModernBertLayer(config, number) for number in range(config.num_hidden_layers)
         )
         self.layer_norm = _layer_norm(config)
-        self.pooler = ModernBertHead(config)
+        self.pooler = DenseTransform(config, config.hidden_act, bias=False)
         initialize_weights(self, config.initializer_range, generator)
         with torch.no_grad():  # smaller additions to the residual stream, as in Megatron-LM
             for name, parameter in self.layers.named_parameters():

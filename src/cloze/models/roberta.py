@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
+from cloze.config import Range
 from cloze.models.bert import BERT, BertModel
 from cloze.models.encoder import register_encoder
 from cloze.models.encoder_config import EncoderConfig
@@ -17,7 +18,7 @@ class RobertaConfig(EncoderConfig):
 
     counts_padding: ClassVar[bool] = False
 
-    pad_token_id: int = 1
+    pad_token_id: Annotated[int, Range("[0, 10000000]")] = 1
     """The first position uses the row after the padding row."""
 
     @property

@@ -10,7 +10,7 @@ from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.models.encoder import all_sizes, find_size, get_encoder_class
-from cloze.models.encoder_config import EncoderConfig
+from cloze.models.encoder_config import EncoderConfig, Layers, Probability, Size, Small
 from cloze.training.config import EvaluationConfig, RunSettings
 
 MODEL_OVERRIDES_WITH_INIT = (
@@ -38,15 +38,15 @@ class ModelConfig(Settings):
     size: str | None = "base"
     """A released size of BERT, a size of another encoder, as in modern-tiny or xlm-roberta-base, or None to set the
     four sizes below."""
-    num_hidden_layers: int | None = None
-    hidden_size: int | None = None
-    num_attention_heads: int | None = None
-    intermediate_size: int | None = None
+    num_hidden_layers: Layers | None = None
+    hidden_size: Size | None = None
+    num_attention_heads: Size | None = None
+    intermediate_size: Size | None = None
     hidden_act: Literal["gelu", "gelu_tanh"] = "gelu"
-    hidden_dropout_prob: float = 0.1
-    attention_probs_dropout_prob: float = 0.1
-    max_position_embeddings: int = 512
-    initializer_range: float = 0.02
+    hidden_dropout_prob: Probability = 0.1
+    attention_probs_dropout_prob: Probability = 0.1
+    max_position_embeddings: Size = 512
+    initializer_range: Small = 0.02
     attends_to: AttendsTo = "all"
     """left or right: each token attends to itself and that side alone, and the model predicts the adjacent token on
     the other side instead of masked tokens."""

@@ -50,12 +50,9 @@ class PretrainingObjective(Objective):
 
     def forward(self, batch: PretrainingBatch) -> MetricSums:
         batch = to_device(batch, self.device)
-        sums = self.model.losses(batch)
-        losses = {
-            "masked_lm_loss": (sums.masked_lm_loss_sum, len(batch.masked_lm_ids)),
-            "next_sentence_loss": (sums.next_sentence_loss_sum, len(batch.next_sentence_labels)),
-        }
-        return {name: losses[name] for name in self.loss_names}
+        counts = (len(batch.masked_lm_ids), len(batch.next_sentence_labels))
+        losses = zip(self.model.losses(batch), counts, strict=True)
+        return dict(zip(self.loss_names, losses, strict=False))
 
     def evaluate(self) -> Iterator[MetricSums]:
         for on_host in self.context.share(self.held_out):
