@@ -79,6 +79,13 @@ def read_json(path: Path, kind: type[Any] = dict, *, remedy: str | None = None) 
     return value
 
 
+def check_values(table: Mapping[str, Any], required: Mapping[str, Any], *, where: Path) -> None:
+    """Refuse a JSON object whose keys have other values than those of `required`; an empty value counts as unset."""
+    for key, expected in required.items():
+        if (value := table.get(key) or expected) != expected:
+            raise InputError(f"{key} is {json.dumps(value)}: cloze reads {json.dumps(expected)}", where=where)
+
+
 def write_json(path: Path, value: object) -> None:
     """Write an indented JSON file atomically, as `write_text` does; NaN is null."""
     write_text(path, json.dumps(with_nulls(value), indent=1) + "\n")

@@ -54,8 +54,8 @@ _REVISION = re.compile(r"\w[\w.+-]*(?:/\w[\w.+-]*)*", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SNAPSHOT = re.compile(r"models--([^/\\]+)[/\\]snapshots[/\\]([0-9a-f]{40})$")
 _MAX_COMMIT_BYTES = 1 << 10
-_MODULE = re.compile(r"\d+_\w+/config\.json")
-"""The settings of a pooling, in the folder that sentence-transformers names."""
+_MODULE = re.compile(r"\d+_\w+/config\.json|sentence_[\w-]+_config\.json")
+"""The settings of a pooling, in the folder that sentence-transformers names, and the length of old versions."""
 _MEGABYTE = 1e6
 _TIMEOUT_SECONDS = 30.0
 

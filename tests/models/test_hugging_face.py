@@ -20,6 +20,7 @@ from cloze.models.sentence_transformers import (
     save_sentence_encoder_config,
 )
 from cloze.tokenization.wordpiece import WordPieceTokenizer
+from helpers import edit_json
 from tiny_models import SIZES, numbered_tokens
 
 transformers = pytest.importorskip("transformers")
@@ -88,6 +89,17 @@ def test_lower_casing_before_a_cased_tokenizer_is_refused(write, tmp_path):
     (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     with pytest.raises(InputError, match="do_lower_case is true, but the tokenizer is cased"):
         load_sentence_encoder_config(directory)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("id2label", {"0": "a", "1": "b", "2": "c"}), ("quantization_config", {"quant_method": "fp8"})],
+)
+def test_settings_that_change_what_the_weights_mean_are_refused(write, key, value):
+    directory, _ = write("BertForSequenceClassification")
+    edit_json(directory / "config.json", key, to=value)
+    with pytest.raises(InputError, match=f"{key} "):
+        load_external_model(directory)
 
 
 @pytest.mark.parametrize("missing", [("bias", "weight"), ("bias",)])

@@ -117,10 +117,21 @@ def test_settings_are_applied_and_survive_import(saved: tuple[Path, Any], tmp_pa
     [
         ("config_sentence_transformers.json", {"truncate_dim": 0}, "truncate_dim 0 is not a positive number"),
         ("config_sentence_transformers.json", {"truncate_dim": True}, "truncate_dim True"),
-        ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "model_type 'SparseEncoder'"),
-        ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task 'fill-mask'"),
-        ("sentence_bert_config.json", {"module_output_name": "scores"}, "module_output_name 'scores'"),
+        (
+            "config_sentence_transformers.json",
+            {"model_type": "SparseEncoder"},
+            'model_type is "SparseEncoder"',
+        ),
+        ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, 'transformer_task is "fill-mask"'),
+        ("sentence_bert_config.json", {"module_output_name": "scores"}, 'module_output_name is "scores"'),
         ("sentence_bert_config.json", {"modality_config": {"image": {}}}, "modality_config"),
+        (
+            "sentence_bert_config.json",
+            {"processing_kwargs": {"text": {"add_special_tokens": False}}},
+            "processing",
+        ),
+        ("sentence_bert_config.json", {"document_length": 4}, "document_length is 4: cloze reads null"),
+        ("sentence_bert_config.json", {"tokenizer_args": {"do_lower_case": False}}, "tokenizer_args"),
         ("2_Normalize/config.json", {"module_input_name": "token_embeddings"}, "module_input_name"),
     ],
 )
@@ -134,12 +145,24 @@ def test_unsupported_values_are_refused_by_name(
         load_sentence_encoder_config(copy)
 
 
+def test_the_length_in_a_file_of_another_family_is_applied(copy: Path) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    (copy / "sentence_bert_config.json").unlink()
+    (copy / "sentence_roberta_config.json").write_text('{"max_seq_length": 4}')
+    expected = sentence_transformers.SentenceTransformer(str(copy), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(Embedder.load(copy, device="cpu")(TEXTS), expected, atol=1e-6)
+
+
 def test_other_orders_of_modules_are_refused(copy: Path) -> None:
     modules = json.loads((copy / "modules.json").read_text())
     (copy / "modules.json").write_text(json.dumps([modules[0], modules[2], modules[1]]))
     with pytest.raises(InputError, match="the modules Transformer, Normalize, Pooling: cloze reads"):
         load_sentence_encoder_config(copy)
-    modules[1]["kwargs"] = ["task"]
+    modules[0]["path"] = "0_Transformer"
+    (copy / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(InputError, match="Normalize: cloze reads Transformer with the path ''"):
+        load_sentence_encoder_config(copy)
+    modules[0]["path"], modules[1]["kwargs"] = "", ["task"]
     (copy / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(InputError, match="with kwargs: cloze reads"):
         load_sentence_encoder_config(copy)

@@ -87,6 +87,7 @@ SETTINGS: Mapping[str, Json] = {
     "extra token": {"do_lower_case": True, "additional_special_tokens": ["zz"]},
     "another mask": {"do_lower_case": True, **ROLES, "mask_token": "zz"},
     "another [SEP]": {"do_lower_case": True, **ROLES, "sep_token": "zz"},
+    "another end": {"do_lower_case": True, "eos_token": "e"},
     "left": {"do_lower_case": True, "truncation_side": "left"},
     "special as text": {"do_lower_case": True, "split_special_tokens": True},
 }
@@ -242,6 +243,14 @@ def test_added_tokens_of_both_files_must_agree(tmp_path):
     table = {"7": {"content": "zz", "special": True}}
     write(tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], {"added_tokens_decoder": table})
     with pytest.raises(InputError, match=r"tokenizer_config\.json: added_tokens_decoder and added_tokens"):
+        load_tokenizer(tmp_path)
+
+
+def test_truncation_on_the_left_is_refused(tmp_path):
+    truncation = {"direction": "Left", "max_length": 4, "strategy": "LongestFirst", "stride": 0}
+    write(tmp_path, lambda library: library.update(truncation=truncation), TEMPLATES["BERT's"], {})
+    assert AutoTokenizer.from_pretrained(tmp_path).truncation_side == "left"
+    with pytest.raises(InputError, match='truncation_side is "left"'):
         load_tokenizer(tmp_path)
 
 

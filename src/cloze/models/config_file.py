@@ -4,11 +4,12 @@ from pathlib import Path
 
 from cloze.config import from_dict
 from cloze.errors import InputError
-from cloze.file_io import read_json
+from cloze.file_io import check_values, read_json
 from cloze.file_names import CONFIG_FILE, GOOGLE_CONFIG_FILE
 from cloze.models.encoder_config import REQUIRED, EncoderConfig
 
 _NO_CHECKPOINT = "Give the directory of a checkpoint"
+_ONE_VALUE = {"is_decoder": False, "position_embedding_type": "absolute", "quantization_config": None}
 _CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification")
 _TASKS_OF_HEADS = {
     "ForSequenceClassification": "classification",
@@ -33,11 +34,7 @@ def load_config(directory: Path, file_name: str = CONFIG_FILE) -> EncoderConfig:
         known = ", ".join(sorted(encoders()))
         raise InputError(f"model_type {model_type!r}, cloze reads {known}", where=where)
     config_class = encoder_class.config_class
-    if table.get("is_decoder"):
-        what = "is_decoder is true: a causal model"
-        raise InputError(what, where=where, remedy="cloze reads encoders")
-    if table.get("position_embedding_type", "absolute") != "absolute":
-        raise InputError("position_embedding_type must be 'absolute'", where=where)
+    check_values(table, _ONE_VALUE, where=where)
     for name in REQUIRED:
         if (key := config_class.json_names.get(name, name)) not in table:
             raise InputError(f"{key} is missing", where=where)

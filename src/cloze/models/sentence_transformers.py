@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 from cloze import file_io
 from cloze.choices import Pooling
 from cloze.errors import InputError
-from cloze.file_io import read_json
+from cloze.file_io import check_values, read_json
 from cloze.file_names import (
     CONFIG_FILE,
     MODULES_FILE,
@@ -38,6 +38,19 @@ _REQUIRED_VALUES: Mapping[str, Any] = {
     "module_output_name": "token_embeddings",
 }
 """Entries of sentence_bert_config.json that have one value for an encoder whose token vectors are pooled."""
+_UNSET: Mapping[str, Any] = dict.fromkeys(
+    (
+        *(
+            "processing_kwargs",
+            "query_length",
+            "document_length",
+            "query_expansion",
+            "tokenizer_name_or_path",
+        ),
+        *("model_kwargs", "processor_kwargs", "config_kwargs", "model_args", "tokenizer_args", "config_args"),
+    )
+)
+"""Its entries that change the tokens or the model, and that cloze does not have."""
 Activation: TypeAlias = Literal["identity", "sigmoid"]
 """The function from a logit to a score."""
 
@@ -126,24 +139,24 @@ def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | Non
         has_kwargs = any(module.get("kwargs") for module in modules)
     except (AttributeError, KeyError, TypeError):
         raise InputError("not a list of modules with type and path", where=file) from None
-    if tuple(paths) not in (_MODULES, _MODULES[:2]) or len(paths) < len(modules) or has_kwargs:
+    is_known = tuple(paths) in (_MODULES, _MODULES[:2]) and len(paths) == len(modules)
+    if not is_known or has_kwargs or paths["Transformer"]:
         what = f"the modules {', '.join(paths)}{' with kwargs' * has_kwargs}"
-        reads = "cloze reads Transformer, Pooling and, if there is one, Normalize, without kwargs"
+        reads = "cloze reads Transformer with the path '', Pooling and, if there is one, Normalize, without kwargs"
         raise InputError(f"{what}: {reads}", where=file)
     pooling_file = file_io.safe_join(directory, paths["Pooling"], where=file) / CONFIG_FILE
     pooling = read_json(pooling_file)
-    length_file = directory / SENTENCE_LENGTH_FILE
-    length = _read_if_exists(length_file)
+    length_file, length = _read_length_file(directory)
     if length.get("do_lower_case") and not load_tokenizer(directory).lowercase:
         what = "do_lower_case is true, but the tokenizer is cased"
         raise InputError(
             what, where=length_file, remedy="Set do_lower_case to false, and give lower-cased texts"
         )
-    _check_values(length, _REQUIRED_VALUES, length_file)
+    check_values(length, _REQUIRED_VALUES, where=length_file)
     if "Normalize" in paths:
         normalize_file = file_io.safe_join(directory, paths["Normalize"], where=file) / CONFIG_FILE
         names = dict.fromkeys(("module_input_name", "module_output_name"), "sentence_embedding")
-        _check_values(_read_if_exists(normalize_file), names, normalize_file)
+        check_values(_read_if_exists(normalize_file), names, where=normalize_file)
     return SentenceEncoderConfig(
         pooling=_find_pooling(pooling, pooling_file),
         normalize="Normalize" in paths,
@@ -153,10 +166,14 @@ def load_sentence_encoder_config(directory: Path) -> SentenceEncoderConfig | Non
     )
 
 
-def _check_values(table: Mapping[str, Any], required: Mapping[str, Any], file: Path) -> None:
-    for key, expected in required.items():
-        if table.get(key, expected) != expected:
-            raise InputError(f"{key} {table[key]!r}: cloze reads {expected!r}", where=file)
+def _read_length_file(directory: Path) -> tuple[Path, dict[str, Any]]:
+    """Read sentence_bert_config.json, or the file of another family that old versions wrote in its place."""
+    others = sorted(directory.glob("sentence_*_config.json"))
+    file = next((file for file in (directory / SENTENCE_LENGTH_FILE, *others) if file.is_file()), None)
+    table = {} if file is None else read_json(file)
+    file = file or directory / SENTENCE_LENGTH_FILE
+    check_values(table, _UNSET, where=file)
+    return file, table
 
 
 def _find_pooling(table: Mapping[str, Any], file: Path) -> Pooling:
@@ -175,9 +192,13 @@ def _find_pooling(table: Mapping[str, Any], file: Path) -> Pooling:
 
 def load_max_seq_length(directory: Path) -> int | None:
     """Load the maximum number of tokens of a text from the files of sentence-transformers or transformers, or None."""
-    for name, key in ((SENTENCE_LENGTH_FILE, "max_seq_length"), (TOKENIZER_CONFIG_FILE, "model_max_length")):
-        file = directory / name
-        length = _read_if_exists(file).get(key)
+    file = directory / TOKENIZER_CONFIG_FILE
+    tables = (
+        (*_read_length_file(directory), "max_seq_length"),
+        (file, _read_if_exists(file), "model_max_length"),
+    )
+    for file, table, key in tables:
+        length = table.get(key)
         if length is not None:
             if not isinstance(length, int) or length < 1:
                 raise InputError(f"{key} {length!r} is not a positive number", where=file)
@@ -195,9 +216,7 @@ def _read_settings(file: Path) -> dict[str, Any]:
     truncate_dim = table.pop("truncate_dim", None)
     if truncate_dim is not None and (type(truncate_dim) is not int or truncate_dim < 1):
         raise InputError(f"truncate_dim {truncate_dim!r} is not a positive number", where=file)
-    model_type = table.get("model_type", _MODEL_TYPE)
-    if model_type != _MODEL_TYPE:
-        raise InputError(f"model_type {model_type!r}: cloze reads {_MODEL_TYPE}", where=file)
+    check_values(table, {"model_type": _MODEL_TYPE}, where=file)
     return {
         "prompts": prompts,
         "default_prompt_name": default,

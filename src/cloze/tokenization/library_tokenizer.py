@@ -12,7 +12,6 @@ import tokenizers
 from tokenizers import processors
 
 from cloze.errors import InputError
-from cloze.file_io import disk_errors
 from cloze.file_names import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from cloze.tokenization.tokenizer import SpecialRole, Tokenizer
 from cloze.tokenization.tokenizer_class import GENERIC_CLASSES, build_parts
@@ -51,7 +50,7 @@ class LibraryTokenizer(Tokenizer):
     def parse(cls, files: TokenizerFiles) -> "LibraryTokenizer":
         """Build the tokenizer of a directory; refuse one without [CLS], [SEP] or a place for them."""
         assert files.library is not None
-        library, directory, settings = files.library, files.directory, files.read_roles()
+        library, directory, settings = files.library, files.directory, files.roles
         file = directory / TOKENIZER_FILE
         if isinstance(model := library.get("model"), dict) and model.get("dropout"):
             model["dropout"] = None  # BPE would split a text otherwise at each call
@@ -96,15 +95,12 @@ class LibraryTokenizer(Tokenizer):
     def text_of(self, token_id: int) -> str:
         return self.decode([token_id]) or self.tokens[token_id]
 
-    def save(self, directory: Path | str) -> None:
+    def _files(self) -> dict[str, str]:
         settings = {**self.settings, "model_max_length": self.model_max_length}
-        files = {
+        return {
             TOKENIZER_FILE: self.library_json + "\n",
             TOKENIZER_CONFIG_FILE: json.dumps(settings, indent=2, ensure_ascii=False) + "\n",
         }
-        with disk_errors(Path(directory)):
-            for name, text in files.items():
-                (Path(directory) / name).write_text(text, encoding="utf-8", newline="\n")
 
     @cached_property
     def _backend(self) -> tokenizers.Tokenizer:

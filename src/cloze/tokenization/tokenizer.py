@@ -18,6 +18,7 @@ import tokenizers
 
 from cloze.arguments import check_integer, check_pairs, check_text, check_texts, iterate
 from cloze.errors import InputError
+from cloze.file_io import disk_errors
 from cloze.file_names import TOKENIZER_CONFIG_FILE
 from cloze.optional_dependencies import import_package
 from cloze.signatures import checks_arguments
@@ -140,9 +141,16 @@ class Tokenizer(ABC):
     def text_of(self, token_id: int) -> str:
         """Return the text of a token, for people to read."""
 
-    @abstractmethod
+    @checks_arguments()
     def save(self, directory: Path | str) -> None:
         """Write the files of the tokenizer into an existing directory."""
+        with disk_errors(Path(directory)):
+            for name, text in self._files().items():
+                (Path(directory) / name).write_text(text, encoding="utf-8", newline="\n")
+
+    @abstractmethod
+    def _files(self) -> dict[str, str]:
+        """Return the content of each file."""
 
     @property
     @abstractmethod
@@ -273,19 +281,13 @@ class Tokenizer(ABC):
                 what = f"max_length {max_length} has no room for the {num_special} special tokens"
                 raise InputError(what, where="max_length")
             lengths = truncate(lengths, max_length - num_special)
-        kept = [
-            slice(n) if truncation_side == "right" else slice(len(segment) - n, None)
-            for segment, n in zip(segments, lengths, strict=True)
-        ]
-        offsets = map(self._offsets, texts, segments)
+            for segment, length in zip(segments, lengths, strict=True):
+                segment.truncate(length, direction=truncation_side)
         return Encoding(
-            template.join([segment.ids[part] for segment, part in zip(segments, kept, strict=True)], int),
+            template.join([segment.ids for segment in segments], int),
             template.token_type_ids(lengths),
-            template.join([spans[part] for spans, part in zip(offsets, kept, strict=True)], lambda _: (0, 0)),
-            template.join(
-                [segment.tokens[part] for segment, part in zip(segments, kept, strict=True)],
-                self.tokens.__getitem__,
-            ),
+            template.join(list(map(self._offsets, texts, segments)), lambda _: (0, 0)),
+            template.join([segment.tokens for segment in segments], self.tokens.__getitem__),
             template.join([[number] * length for number, length in enumerate(lengths)], lambda _: None),
         )
 

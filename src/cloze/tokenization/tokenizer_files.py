@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import tokenizers
 
 from cloze.errors import InputError
-from cloze.file_io import read_json
+from cloze.file_io import check_values, read_json
 from cloze.file_names import (
     ADDED_TOKENS_FILE,
     CONFIG_FILE,
@@ -86,6 +86,8 @@ class TokenizerFiles:
     directory: Path
     config: dict[str, Any]
     """`tokenizer_config.json`; empty without that file."""
+    roles: dict[str, Any]
+    """The same with the special tokens of another file."""
     library: dict[str, Any] | None
     """`tokenizer.json`."""
     tokenizer_class: str | None
@@ -109,11 +111,16 @@ class TokenizerFiles:
         if library is None and name not in (None, *BERT_CLASSES, *GENERIC_CLASSES):
             what = f"tokenizer_class is {name}, which cloze reads from {TOKENIZER_FILE} alone"
             raise InputError(what, where=config_file, remedy=f"Save it with {TOKENIZER_FILE}")
-        for key, value in (("split_special_tokens", False), ("truncation_side", "right")):
-            if config.get(key, value) != value:
-                what = f"{key} is {json.dumps(config[key])}, where cloze has {json.dumps(value)}"
-                raise InputError(what, where=config_file, remedy="Use another tokenizer")
-        return cls(directory, config, library, name, feeds_segments(directory, name, config, model))
+        truncation = (library or {}).get("truncation")
+        side = truncation.get("direction") if isinstance(truncation, dict) else None
+        # as in transformers, tokenizer_config.json overrides tokenizer.json
+        values = {"truncation_side": str(side or "right").lower(), **config}
+        one_value = {"split_special_tokens": False, "truncation_side": "right"}
+        check_values(values, one_value, where=config_file)
+        # with its own table of added tokens, transformers does not read the other file
+        others = None if ADDED_TOKENS_KEY in config else _read_if_exists(directory / SPECIAL_TOKENS_FILE)
+        segments = feeds_segments(directory, name, config, model)
+        return cls(directory, config, config | (others or {}), library, name, segments)
 
     @property
     def model_max_length(self) -> int:
@@ -125,7 +132,7 @@ class TokenizerFiles:
     @property
     def is_wordpiece(self) -> bool:
         """Whether they describe BERT's tokenizer, with BERT's special tokens."""
-        roles = self.read_roles()
+        roles = self.roles
         other = next((key for key, token in ROLES.items() if _content(roles.get(key) or token) != token), "")
         if self.library is None:
             if other:
@@ -162,14 +169,14 @@ class TokenizerFiles:
         )
 
     def extra_tokens(self, known: Container[str]) -> list[str]:
-        """Return the tokens that the settings make special besides those with a role; refuse unknown ones."""
-        roles = self.read_roles()
-        values = roles.get("extra_special_tokens") or roles.get("additional_special_tokens") or []
+        """Return the tokens that the settings make special besides those that BERT has; refuse unknown ones."""
+        values = self.roles.get("extra_special_tokens") or self.roles.get("additional_special_tokens") or []
         tokens = list(map(_content, values.values() if isinstance(values, dict) else values))
         if unknown := [token for token in tokens if token not in known]:
             what = f"extra_special_tokens has {unknown[0]!r}, which is not in the vocabulary"
             raise InputError(what, where=self.directory / TOKENIZER_CONFIG_FILE, remedy=DAMAGED_REMEDY)
-        return tokens
+        ends = (_content(self.roles[key]) for key in ("bos_token", "eos_token") if self.roles.get(key))
+        return [*tokens, *(token for token in ends if token in known and token not in tokens)]
 
     def check_added_tokens(self) -> None:
         """Raise an InputError if `tokenizer_config.json` and `tokenizer.json` add different tokens."""
@@ -179,15 +186,10 @@ class TokenizerFiles:
         added = set(map(_content, self.library.get("added_tokens") or ()))
         missing = named - added
         if self.tokenizer_class not in (None, *GENERIC_CLASSES):
-            missing |= added - named - set(map(_content, self.read_roles().values()))
+            missing |= added - named - set(map(_content, self.roles.values()))
         if missing:
             what = f"{ADDED_TOKENS_KEY} and added_tokens of {TOKENIZER_FILE} differ: {min(missing)!r}"
             raise InputError(what, where=self.directory / TOKENIZER_CONFIG_FILE, remedy=DAMAGED_REMEDY)
-
-    def read_roles(self) -> dict[str, Any]:
-        if ADDED_TOKENS_KEY in self.config:  # then transformers does not read the other file
-            return self.config
-        return self.config | (_read_if_exists(self.directory / SPECIAL_TOKENS_FILE) or {})
 
     def wordpiece_settings(self) -> dict[str, Any]:
         file = self.directory / TOKENIZER_FILE

@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from cloze.arguments import check_texts
 from cloze.errors import InputError
-from cloze.file_io import disk_errors
 from cloze.file_names import ADDED_TOKENS_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE
-from cloze.signatures import checks_arguments
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.special_tokens import CLS, CONTINUATION, ROLES, SEP, SPECIAL_TOKENS, UNK
 from cloze.tokenization.tokenizer import Tokenizer
@@ -87,9 +84,7 @@ class WordPieceTokenizer(Tokenizer):
     def text_of(self, token_id: int) -> str:
         return self.tokens[token_id]
 
-    @checks_arguments()
-    def save(self, directory: Path | str) -> None:
-        directory = Path(directory)
+    def _files(self) -> dict[str, str]:
         config: dict[str, Any] = {
             "tokenizer_class": "BertTokenizer",
             "do_lower_case": self.lowercase,
@@ -104,14 +99,11 @@ class WordPieceTokenizer(Tokenizer):
         if self.max_input_chars_per_word != MAX_INPUT_CHARS_PER_WORD:  # which BertTokenizer does not read
             generic = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": inputs}
             config |= {**generic, MAX_WORD_KEY: self.max_input_chars_per_word}
-        files = {
+        return {
             VOCAB_FILE: "".join(f"{token}\n" for token in self.tokens),
             TOKENIZER_FILE: self._backend.to_str(pretty=True) + "\n",
             TOKENIZER_CONFIG_FILE: json.dumps(config, indent=2) + "\n",
         }
-        with disk_errors(directory):
-            for name, text in files.items():
-                (directory / name).write_text(text, encoding="utf-8", newline="\n")
 
     @cached_property
     def google_tokenizer(self) -> GoogleTokenizer:
