@@ -43,6 +43,7 @@ from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_files import read_texts
 from cloze.model_paths import is_graph, resolve_checkpoint
 from cloze.training.precision import resolve_device, resolve_dtype
+from experiments.step_cost import forward_flops
 
 _BATCH_SIZES = (32, 128, 512)
 """The default of sentence-transformers, and larger ones; a peer is measured with the fastest."""
@@ -146,7 +147,7 @@ class Embed(_VectorBenchmark):
         limit = None
         if self.dtype != "int8":  # torch has no int8 product to compare with
             rate, size = matrix_product_rate(device, self.compute_dtype)
-            flops = embedder.model.config.forward_flops(int(lengths.sum()), int((lengths**2).sum()))
+            flops = forward_flops(embedder.model.config, int(lengths.sum()), int((lengths**2).sum()))
             products = f"{self.dtype} products, {rate / 1e12:.3g} TFLOP/s at {size} x {size}"
             limit = Limit(f"if the machine's rate of {products}, were all", len(texts) * rate / flops)
         exact = Embedder.load(model, device=self.device)(texts)

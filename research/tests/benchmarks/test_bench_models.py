@@ -17,8 +17,9 @@ from benchmarks.pretrain import Pretrain
 from benchmarks.start import Start
 from benchmarks.switches import measure
 from cloze.models.heads import BertForPreTraining
+from cloze.models.modern_bert import ModernBertConfig
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
-from experiments.step_cost import pretraining_step_flops
+from experiments.step_cost import attention_pairs, pretraining_step_flops
 from tiny_models import tiny_config, write_checkpoint
 
 ONCE = {"rounds": 1, "min_seconds": 0.0}
@@ -54,6 +55,10 @@ def test_flops_of_base_are_the_published_ones():
     batch = {"num_tokens": 12800, "sum_of_squared_lengths": 128 * 12800, "num_predictions": 1920}
     flops = pretraining_step_flops(cloze.BertConfig(vocab_size=30528), **batch)
     assert flops / 12800 == pytest.approx(0.545e9, rel=2e-3)
+    # two of the four layers of this encoder attend to three half windows of each token
+    sizes = {"num_hidden_layers": 4, "local_attention": 8, "global_attn_every_n_layers": 2}
+    assert attention_pairs(ModernBertConfig(**sizes), 100, 100**2) == 2 * 100**2 + 2 * 100 * 12
+    assert attention_pairs(ModernBertConfig(**sizes), 9, 9**2) == 4 * 9**2
 
 
 @pytest.mark.slow

@@ -143,15 +143,3 @@ class EncoderConfig(Settings):
     def num_parameters(self) -> int:
         """Weights of the embeddings, the layers and the pooler, without biases and LayerNorms."""
         return self.embedding_weights + self.num_hidden_layers * self.layer_weights + self.hidden_size**2
-
-    def attention_pairs(self, num_tokens: int, sum_of_squared_lengths: int) -> int:
-        """Return the attention weights of one head in all layers."""
-        return self.num_hidden_layers * sum_of_squared_lengths
-
-    def forward_flops(self, num_tokens: int, sum_of_squared_lengths: int) -> int:
-        """Return the operations of the matrix products of a forward pass, a multiply-add counted as two.
-
-        The pooler, for one token in a hundred, is left out.
-        """
-        weights = 2 * self.num_hidden_layers * self.layer_weights * num_tokens
-        return weights + 4 * self.hidden_size * self.attention_pairs(num_tokens, sum_of_squared_lengths)

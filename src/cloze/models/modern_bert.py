@@ -87,12 +87,6 @@ class ModernBertConfig(EncoderConfig):
         """Weights of the matrices of a layer, that of the gate among them."""
         return 4 * self.hidden_size**2 + 3 * self.hidden_size * self.intermediate_size
 
-    def attention_pairs(self, num_tokens: int, sum_of_squared_lengths: int) -> int:
-        """Return the attention weights of one head in all layers: a local one has three half windows for each token."""
-        num_global = sum(map(self.is_global, range(self.num_hidden_layers)))
-        in_windows = min(sum_of_squared_lengths, 3 * (self.local_attention // 2) * num_tokens)
-        return num_global * sum_of_squared_lengths + (self.num_hidden_layers - num_global) * in_windows
-
     @classmethod
     def of_size(cls, num_hidden_layers: int, hidden_size: int) -> Self:
         """Return a config with about as many parameters as BERT's of this size."""
