@@ -127,6 +127,13 @@ def test_classes_keep_their_type_and_order(classifier: FinetunedClassifier) -> N
 
 
 @pytest.mark.slow
+def test_the_classifier_may_have_a_logistic_head(model: str) -> None:
+    settings = {"head": "logistic"}
+    classifier = FinetunedClassifier(model, max_seq_length=12, settings=settings, device="cpu")
+    assert classifier.fit(TEXTS, LABELS).score(TEXTS, LABELS) > 0.9
+
+
+@pytest.mark.slow
 def test_the_classifier_learns_from_pairs(classifier: FinetunedClassifier) -> None:
     seconds = ["good" if i // 2 % 2 else "bad" for i in range(40)]
     pairs = [(text, f"h {second}") for text, second in zip(TEXTS, seconds, strict=True)]

@@ -34,6 +34,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 EXCLUDED = {
     "append": ("validation_fraction", "overwrite"),
+    "open": ("api_key_file",),
     "resume": ("overwrite",),
     "texts": ("data", "inputs", "format", "text_field", "encoding"),
 }

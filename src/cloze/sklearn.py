@@ -11,7 +11,7 @@ Texts are a list or column of strings; a pair of texts is a tuple.
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -36,6 +36,9 @@ from sklearn.base import (  # noqa: E402
 )
 from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
 from sklearn.utils.validation import check_consistent_length, check_is_fitted  # noqa: E402
+
+_FIXED = ("model", "epochs", "batch_size", "optimizer.learning_rate", "seed", "device")
+"""Settings that arguments of FinetunedClassifier have."""
 
 
 class _TextInput:
@@ -116,15 +119,18 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
         if not all(names) or len(set(names)) < len(names):  # blank or equal as text
             names = [f"class {number}" for number in range(len(names))]
         of_task: dict[str, Any] = {"classification.labels": names}
-        arguments = self.get_params(deep=False)
-        if arguments.pop("balanced"):
-            of_task["classification.class_weights"] = "balanced"
-        arguments["seed"], settings = arguments.pop("random_state"), arguments.pop("settings") or {}
-        fixed = {
-            *of_task,
-            "optimizer.learning_rate",
-            *(k for k, value in arguments.items() if value is not None),
+        defaults = {field.name: field.default for field in fields(self)}  # those of `cloze.finetune`
+        arguments = {
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if name == "model" or value != defaults[name]
         }
+        if arguments.pop("balanced", False):
+            of_task["classification.class_weights"] = "balanced"
+        if "random_state" in arguments:
+            arguments["seed"] = arguments.pop("random_state")
+        settings = arguments.pop("settings", {})
+        fixed = {*of_task, *arguments, *_FIXED}
         for key, _ in flatten(merge(settings)):
             if any(f"{key}.".startswith(f"{name}.") for name in fixed):
                 what = f"{key} is set by an argument of FinetunedClassifier, or by the classes"

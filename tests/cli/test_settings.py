@@ -165,6 +165,11 @@ def test_keywords_exclude_each_other(samples: Samples, name: str, value: Any, ot
         cloze.build_dataset(**arguments, texts=["Rain."], output=samples.data)
 
 
+def test_a_server_is_open_or_has_a_key(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^api_key_file: cannot be combined with `open`"):
+        cloze.serve(open=True, api_key_file=tmp_path / "key")
+
+
 def test_a_run_of_several_changes_no_settings(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(
         cloze.finetuning_settings("classification", model="cloze-mini", train="t.tsv", seeds=2)

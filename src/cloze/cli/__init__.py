@@ -141,7 +141,7 @@ def split_verb(arguments: list[str]) -> tuple[str | None, list[str]]:
 def load_verb(verb: str) -> "Verb":
     """Import a verb."""
     import_module(f"cloze.cli.{_TABLE[verb][0]}")
-    loaded: Verb = import_module("cloze.cli.parser").VERBS[verb]()
+    loaded: Verb = import_module("cloze.cli.parser").VERBS[verb]
     return loaded
 
 

@@ -46,7 +46,8 @@ Show: TypeAlias = Callable[..., Shown | None]
 class Verb:
     """A public function, and how the command line prints what it returns."""
 
-    function: Callable[..., Any]
+    source: Callable[..., Any] | str
+    """The function, or its name in `cloze`, from which it is imported on use."""
     show: Show
     work: Literal["batches", "requests"] = "batches"
     """The use for which the memory of the process is configured, if the function takes a device."""
@@ -55,35 +56,31 @@ class Verb:
     is_distributed: bool = False
     """Whether torchrun's ranks share the work, so that only rank zero prints."""
 
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function."""
+        public: Callable[..., Any] = (
+            getattr(cloze, self.source) if isinstance(self.source, str) else self.source
+        )
+        return public
+
 
 COMMON_FLAGS = {field.name for field in dataclasses.fields(CommonOptions)}
 AnyShow = TypeVar("AnyShow", bound=Show)
-Function: TypeAlias = Callable[..., Any] | str
-"""A function, or the name of a public one, which is imported on use."""
-VERBS: dict[str, Callable[[], Verb]] = {}
+VERBS: dict[str, Verb] = {}
 """The verbs of the modules that were imported."""
 
 
 def verb(
     name: str,
-    function: Function,
-    modes: Mapping[str, tuple[Function, Show]] = MappingProxyType({}),
-    *,
-    work: Literal["batches", "requests"] = "batches",
-    is_distributed: bool = False,
+    source: Callable[..., Any] | str,
+    modes: Mapping[str, Verb] = MappingProxyType({}),
+    **others: Any,
 ) -> Callable[[AnyShow], AnyShow]:
-    """Make a function that prints results the verb of a public function; `modes` are as in `Verb`."""
-
-    def find(function: Function) -> Callable[..., Any]:
-        public: Callable[..., Any] = getattr(cloze, function) if isinstance(function, str) else function
-        return public
+    """Make a function that prints results the verb of a public function; arguments are the fields of `Verb`."""
 
     def register(show: AnyShow) -> AnyShow:
-        def load() -> Verb:
-            of_flags = {flag: Verb(find(other), other_show) for flag, (other, other_show) in modes.items()}
-            return Verb(find(function), show, work, of_flags, is_distributed)
-
-        VERBS[name] = load
+        VERBS[name] = Verb(source, show, modes=modes, **others)
         return show
 
     return register

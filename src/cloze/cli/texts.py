@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze.cli.parser import Show, Shown, verb
+from cloze.cli.parser import Shown, Verb, verb
 from cloze.tables import format_count, text_table
 
 if TYPE_CHECKING:  # not needed for --help
@@ -43,9 +43,9 @@ def _show_check(summary: "InputSummary") -> Shown:
     return asdict(summary), "\n".join(lines)
 
 
-PREVIEWS: dict[str, tuple[str, Show]] = {
-    "dry_run": ("preview_inputs", _show_preview),
-    "validate": ("check_inputs", _show_check),
+PREVIEWS = {
+    "dry_run": Verb("preview_inputs", _show_preview),
+    "validate": Verb("check_inputs", _show_check),
 }
 
 

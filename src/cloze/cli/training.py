@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cloze.cli.parser import Shown, verb
+from cloze.cli.parser import Shown, Verb, verb
 from cloze.progress import format_duration
 from cloze.tables import format_count, format_score, text_table
 
@@ -61,8 +61,8 @@ def _show_examples(directory: Path) -> Shown:
     "pretrain",
     "pretrain",
     {
-        "print_config": ("pretraining_settings", _show_settings),
-        "dry_run": ("plan_pretraining", _show_plan),
+        "print_config": Verb("pretraining_settings", _show_settings),
+        "dry_run": Verb("plan_pretraining", _show_plan),
     },
     is_distributed=True,
 )
@@ -82,9 +82,9 @@ def _show_data(summary: Mapping[str, Any]) -> Shown:
     "finetune",
     "finetune",
     {
-        "validate": ("validate_data", _show_data),
-        "print_config": ("finetuning_settings", _show_settings),
-        "dry_run": ("plan_finetuning", _show_plan),
+        "validate": Verb("validate_data", _show_data),
+        "print_config": Verb("finetuning_settings", _show_settings),
+        "dry_run": Verb("plan_finetuning", _show_plan),
     },
     is_distributed=True,
 )
