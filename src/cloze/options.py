@@ -100,8 +100,7 @@ class VectorOptions(TypedDict, total=False):
     """How an encoder's token vectors become vectors of texts."""
 
     pooling: Annotated[
-        Pooling | None,
-        "cls, mean, max or mean_sqrt_len (default: as in the model's directory, else mean).",
+        Pooling | None, "cls, mean, max or mean_sqrt_len (default: as in the model's directory, else mean)."
     ]
     layers: Annotated[
         str | Sequence[int],
@@ -110,8 +109,7 @@ class VectorOptions(TypedDict, total=False):
     ]
     combine: Annotated[Combine, "combination of several layers.", "sum"]
     normalize: Annotated[
-        bool | None,
-        "scale vectors to length 1, or not (default: as in the model's directory, else not).",
+        bool | None, "scale vectors to length 1, or not (default: as in the model's directory, else not)."
     ]
     max_seq_length: Annotated[int | None, "maximum number of tokens per text (default: that of the model)."]
     long_texts: Annotated[
@@ -128,13 +126,10 @@ class RunOptions(TypedDict, total=False):
     seed: Annotated[int | None, "seed of all random numbers (default: 12345)."]
     device: Annotated[str | None, "cpu, cuda, mps or auto (default: auto)."]
     precision: Annotated[
-        Precision | None,
-        "number format of matrix products (default: auto, bfloat16 where it is fast).",
+        Precision | None, "number format of matrix products (default: auto, bfloat16 where it is fast)."
     ]
     report_to: Annotated[
-        Sequence[str],
-        "service to log to, as in wandb:PROJECT or mlflow:EXPERIMENT; may be repeated.",
-        (),
+        Sequence[str], "service to log to, as in wandb:PROJECT or mlflow:EXPERIMENT; may be repeated.", ()
     ]
     callbacks: Annotated[Sequence["Callback"], "receive what the run measures.", ()]
     resume: Annotated[
@@ -161,8 +156,7 @@ class LabeledDataOptions(TypedDict, total=False):
         "pair, label). The run keeps a copy of rows, so that it can be resumed.",
     ]
     dev: Annotated[
-        Any,
-        "data to score on (default: the directory's dev file, else a tenth of the training data).",
+        Any, "data to score on (default: the directory's dev file, else a tenth of the training data)."
     ]
     teacher: Annotated[str | Path | None, "fine-tuned checkpoint or run to learn from, too."]
     student_layers: Annotated[
@@ -181,8 +175,7 @@ class TrainingOptions(LabeledDataOptions, LabeledOptions, total=False):
     ]
     long_texts: Annotated[LongTexts | None, "truncate long texts (default), or read windows."]
     max_seq_length: Annotated[
-        int | None,
-        "maximum tokens of a sequence (default: 128, or the task's or the model's length).",
+        int | None, "maximum tokens of a sequence (default: 128, or the task's or the model's length)."
     ]
     train_examples: Annotated[int | None, "number of training examples, at random (default: all)."]
     data_fractions: Annotated[
@@ -193,8 +186,7 @@ class TrainingOptions(LabeledDataOptions, LabeledOptions, total=False):
     batch_size: Annotated[int | None, "sequences per step (default: 32); a grid keeps it."]
     learning_rate: Annotated[float | None, "peak rate (default: 5e-5); a grid keeps it."]
     patience: Annotated[
-        int | None,
-        "evaluations without a better score after which training stops (default: no limit).",
+        int | None, "evaluations without a better score after which training stops (default: no limit)."
     ]
     seeds: Annotated[int | None, "number of runs, with a mean and deviation (default: 1)."]
     folds: Annotated[
@@ -204,9 +196,7 @@ class TrainingOptions(LabeledDataOptions, LabeledOptions, total=False):
     grid: Annotated[bool, "search the paper's batch sizes, learning rates and epochs: 18 runs.", False]
     config: Annotated[str | Path | None, "TOML file, or name of a recipe, as in glue or mrpc-google."]
     workers: Annotated[
-        AnyWorkers,
-        "number of processes for several runs, or ray for the cluster at RAY_ADDRESS.",
-        1,
+        AnyWorkers, "number of processes for several runs, or ray for the cluster at RAY_ADDRESS.", 1
     ]
 
 
@@ -232,9 +222,7 @@ class PretrainingDataOptions(TypedDict, total=False):
     init: Annotated[str | Path | None, "model to adapt: cloze-mini, a checkpoint, a run or hf://org/name."]
     config: Annotated[str | Path | None, "TOML file or recipe, as in fast (default with init: adapt)."]
     settings: Annotated[
-        Mapping[str, Any],
-        "any setting by its key, as in optimizer.learning_rate=2e-5; may be repeated.",
-        {},
+        Mapping[str, Any], "any setting by its key, as in optimizer.learning_rate=2e-5; may be repeated.", {}
     ]
 
 

@@ -229,10 +229,7 @@ def test_errors_of_the_system_and_bugs_give_one_line(failure, line, cloze, monke
 
 
 def run_cloze(
-    command: str,
-    names: dict[str, Path],
-    *,
-    stdout: int | io.BufferedWriter = -1,
+    command: str, names: dict[str, Path], *, stdout: int | io.BufferedWriter = -1
 ) -> "subprocess.CompletedProcess[str]":
     """Run a real process."""
     return subprocess.run(

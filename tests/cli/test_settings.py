@@ -110,12 +110,7 @@ def test_a_fine_tuning_resumes_with_its_own_settings_alone(
     with pytest.raises(
         InputError, match=r"resume uses the settings of the run: seed is \d+, not 7\. Leave them out"
     ):
-        cloze.finetune(
-            "classification",
-            config=tmp_path / "seed.toml",
-            output=run,
-            resume=True,
-        )
+        cloze.finetune("classification", config=tmp_path / "seed.toml", output=run, resume=True)
     with pytest.raises(InputError, match=r"classification\.text_column is 'text', not 'note'"):
         cloze.finetune("classification", **given, text_column="note")
     with pytest.raises(InputError, match=r"^overwrite: cannot be combined with `resume`"):

@@ -129,10 +129,7 @@ def test_interrupted_trials_resume(config, tmp_path, monkeypatch):
 def test_trials_are_resumed_alone_and_with_their_settings(config, tmp_path):
     run = tmp_path / "run"
     finetune(REVIEWS, replace(config, seeds=2, epochs=1), run)
-    with (
-        run_lock(run, CPU),
-        pytest.raises(InputError, match="another process is using this run"),
-    ):
+    with run_lock(run, CPU), pytest.raises(InputError, match="another process is using this run"):
         resume_finetuning(run)
     (run / "run.toml").write_text((run / "run.toml").read_text().replace("epochs = 1\n", "epochs = 2\n"))
     with pytest.raises(InputError, match=r"run\.toml: differs from .*: epochs is 2, not 1"):

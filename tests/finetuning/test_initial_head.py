@@ -14,11 +14,7 @@ from cloze.finetuning.config import DistillationConfig, FinetuneConfig
 from cloze.finetuning.preparation import load_trained_head
 from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model
-from cloze.models.heads import (
-    BertForPreTraining,
-    BertForSequenceClassification,
-    BertForTokenClassification,
-)
+from cloze.models.heads import BertForPreTraining, BertForSequenceClassification, BertForTokenClassification
 from cloze.models.torch_engine import TorchEngine
 from cloze.progress import Progress
 from cloze.tasks.config import save_finetuned

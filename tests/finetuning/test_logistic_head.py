@@ -100,10 +100,7 @@ def test_folds_and_shares_of_the_data_have_a_head_each(config, tmp_path):
 
 
 def test_settings_of_steps_are_refused(config, reviews, tmp_path):
-    for changes in (
-        {"distillation": DistillationConfig(teacher="x")},
-        {"grid": GridConfig(epochs=(1, 2))},
-    ):
+    for changes in ({"distillation": DistillationConfig(teacher="x")}, {"grid": GridConfig(epochs=(1, 2))}):
         with pytest.raises(ValueError, match="head logistic has no steps"):
             replace(config, head="logistic", **changes)
     with pytest.raises(ValueError, match="fitted in float32"):

@@ -146,8 +146,7 @@ def test_temperature_is_fitted_and_not_given_and_averaged():
         with_settings(TASK, {"classification.temperature": 2}, is_trained=True)
     given = with_settings(TASK, {"classification.temperature": 2})
     with pytest.raises(
-        InputError,
-        match=r"^classification\.temperature: is fitted .* `classification\.calibrate=true`",
+        InputError, match=r"^classification\.temperature: is fitted .* `classification\.calibrate=true`"
     ):
         given.fit(_examples([0, 1]))
     with pytest.raises(InputError, match=r"temperature: 0.0 is not above 0"):

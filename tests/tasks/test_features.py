@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 
 from cloze.models.batch import to_device
 from cloze.models.torch_engine import TorchEngine
-from cloze.tasks.features import (
-    encode_text,
-    half_overlapping,
-    max_context_windows,
-    sliding_windows,
-)
+from cloze.tasks.features import encode_text, half_overlapping, max_context_windows, sliding_windows
 from cloze.tasks.predict import featurize, predict
 from cloze.tasks.texts import ChoiceQuestion, LabeledText
 from family_cases import tokens_of

@@ -182,10 +182,7 @@ def test_outputs_do_not_depend_on_the_batch(task_and_examples, model, tokenizer)
     features = [
         f for of_example in featurize(task.answer, examples, tokenizer, max_seq_length=40) for f in of_example
     ]
-    together, alone = (
-        task.answer.batch(features),
-        [task.answer.batch([feature]) for feature in features],
-    )
+    together, alone = (task.answer.batch(features), [task.answer.batch([feature]) for feature in features])
     model.eval()
     with torch.no_grad():
         outputs = task.answer.outputs(model(to_device(together)).numpy(), together)

@@ -148,10 +148,7 @@ def preview_inputs(inputs: Inputs, **options: Unpack[ReadingOptions]) -> "InputP
 
 
 @checks_arguments()
-def check_inputs(
-    inputs: Inputs,
-    **options: Unpack[ProcessingOptions],
-) -> "InputSummary":
+def check_inputs(inputs: Inputs, **options: Unpack[ProcessingOptions]) -> "InputSummary":
     """Read all input, report the first error, and write nothing.
 
     Args:

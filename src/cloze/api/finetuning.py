@@ -117,10 +117,7 @@ def finetune(
 
 @checks_arguments(_setting_names)
 def plan_finetuning(
-    task: "str | Task | None" = None,
-    *,
-    output: str | Path | None = None,
-    **options: Unpack[FinetuneOptions],
+    task: "str | Task | None" = None, *, output: str | Path | None = None, **options: Unpack[FinetuneOptions]
 ) -> "RunPlan":
     """Print memory and time of the run, measured in a few steps, and stop.
 
@@ -136,10 +133,7 @@ def plan_finetuning(
 
 @checks_arguments(_setting_names)
 def validate_data(
-    task: "str | Task | None" = None,
-    *,
-    output: str | Path | None = None,
-    **options: Unpack[FinetuneOptions],
+    task: "str | Task | None" = None, *, output: str | Path | None = None, **options: Unpack[FinetuneOptions]
 ) -> dict[str, Any]:
     """Read all data, report the first error, and stop.
 
@@ -156,10 +150,7 @@ def validate_data(
 
 @checks_arguments(_setting_names)
 def finetuning_settings(
-    task: "str | Task | None" = None,
-    *,
-    output: str | Path | None = None,
-    **options: Unpack[FinetuneOptions],
+    task: "str | Task | None" = None, *, output: str | Path | None = None, **options: Unpack[FinetuneOptions]
 ) -> str:
     """Print the resolved settings as TOML, and stop.
 

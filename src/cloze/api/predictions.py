@@ -71,12 +71,7 @@ def predict_file(
     from cloze.inference.load import as_predictor, check_models, stream_predictions
     from cloze.inference.predictor import Predictor, read_ahead
     from cloze.tasks.config import with_settings
-    from cloze.tasks.predict import (
-        check_answer_files,
-        prediction_row,
-        top_k_limiter,
-        with_other_cells,
-    )
+    from cloze.tasks.predict import check_answer_files, prediction_row, top_k_limiter, with_other_cells
 
     task, file, texts = find_inputs(task_or_input, inputs)
     placement = _place(workers, device, model, explain=explain)

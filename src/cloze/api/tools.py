@@ -56,11 +56,7 @@ def report(run: str | Path, *, output: str | Path | None = None, overwrite: Over
 
 @checks_arguments()
 def push(
-    directory: str | Path,
-    name: str,
-    *,
-    private: bool = False,
-    progress: ShowProgress = False,
+    directory: str | Path, name: str, *, private: bool = False, progress: ShowProgress = False
 ) -> "PushReport":
     """Upload a checkpoint with its card to the Hugging Face Hub, as one commit.
 

@@ -95,12 +95,7 @@ class Command:
     """A function as a command with flags."""
 
     def __init__(
-        self,
-        verb: Verb,
-        words: str,
-        *,
-        epilogue: str = "",
-        choices: Mapping[str, Any] = MappingProxyType({}),
+        self, verb: Verb, words: str, *, epilogue: str = "", choices: Mapping[str, Any] = MappingProxyType({})
     ) -> None:
         """Derive the flags of a function.
 

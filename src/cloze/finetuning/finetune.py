@@ -61,12 +61,7 @@ Results: TypeAlias = dict[str, dict[str, Any]]
 
 
 def finetune(
-    task: Task,
-    config: FinetuneConfig,
-    run: Path,
-    launch: Launch = Launch(),
-    *,
-    workers: Workers = 1,
+    task: Task, config: FinetuneConfig, run: Path, launch: Launch = Launch(), *, workers: Workers = 1
 ) -> dict[str, Any]:
     """Fine-tune a model on a task, as `cloze.finetune` does; under torchrun, on all of its ranks.
 

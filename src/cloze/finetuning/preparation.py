@@ -26,14 +26,7 @@ from cloze.hub import name_of_snapshot
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model, verify_checkpoint
 from cloze.models.config_file import load_config
-from cloze.models.encoder import (
-    Encoder,
-    build_encoder,
-    check_layers,
-    find_encoder,
-    keep_layers,
-    set_dropout,
-)
+from cloze.models.encoder import Encoder, build_encoder, check_layers, find_encoder, keep_layers, set_dropout
 from cloze.models.external_weights import find_model_class
 from cloze.models.heads import (
     BertForFeatureExtraction,

@@ -92,9 +92,7 @@ def question_type(question: str) -> str:
 
 
 def question_breakdown(
-    questions: Mapping[str, str],
-    answers: Mapping[str, Sequence[str]],
-    predictions: Mapping[str, str],
+    questions: Mapping[str, str], answers: Mapping[str, Sequence[str]], predictions: Mapping[str, str]
 ) -> Breakdown:
     """Return exact match and F1, in percent, by question word, and by whether there is an answer if some have none."""
     exact, f1 = squad_v2_question_scores(answers, predictions)

@@ -142,12 +142,7 @@ def encode_text(
 
 
 def encode_choices(
-    tokenizer: Tokenizer,
-    prompt: str,
-    choices: Sequence[str],
-    *,
-    max_seq_length: int,
-    long_texts: LongTexts,
+    tokenizer: Tokenizer, prompt: str, choices: Sequence[str], *, max_seq_length: int, long_texts: LongTexts
 ) -> list[list[TextSequence]]:
     """Tokenize a prompt, or each of its windows, with every choice."""
     sequences = [

@@ -23,13 +23,7 @@ from cloze.data.reading.memory import Data
 from cloze.data.reading.source import ReadOptions
 from cloze.data.reading.tables import parse_rows
 from cloze.data.reading.tag_schemes import entities_to_tags
-from cloze.data.reading.tagged_text import (
-    DOCUMENT_PLACE,
-    SENTENCES,
-    Sentence,
-    TaggedText,
-    sentence_of_words,
-)
+from cloze.data.reading.tagged_text import DOCUMENT_PLACE, SENTENCES, Sentence, TaggedText, sentence_of_words
 from cloze.data.reading.word_tables import find_words, group_words, is_word_column, read_sentences_of_rows
 from cloze.errors import DataWarning, InputError
 from cloze.metrics.conll import Entity

@@ -109,12 +109,7 @@ class RowReader(ABC, Generic[ExampleT]):
         return self.group(example)
 
     def read(
-        self,
-        source: Data,
-        answer: GoldAnswers,
-        *,
-        labeled: bool = True,
-        keeps_others: bool = False,
+        self, source: Data, answer: GoldAnswers, *, labeled: bool = True, keeps_others: bool = False
     ) -> Iterator[tuple[ExampleT, Mapping[str, Any]]]:
         """Yield the examples of a source, each with the cells of other columns by name if they are kept.
 

@@ -121,9 +121,7 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
             where, remedy = sentences[0].file if sentences else None, "A tagger needs examples of entities"
             raise InputError("no word has a tag but O", where=where, remedy=remedy)
         return replace(
-            self,
-            labels=self.labels or labels,
-            scheme="plain" if scheme == "plain" else self.scheme or scheme,
+            self, labels=self.labels or labels, scheme="plain" if scheme == "plain" else self.scheme or scheme
         )
 
     def notes(self, train: TaggedTexts, dev: TaggedTexts, tokenizer: Tokenizer) -> Iterator[str]:

@@ -27,13 +27,7 @@ from cloze.models.sentence_transformers import (
     save_sentence_encoder_config,
 )
 from cloze.tasks.answers.kind import AnswerKind, AnswerT
-from cloze.tasks.answers.number import (
-    DecimalMark,
-    are_constant,
-    check_scale,
-    fit_scale,
-    read_number,
-)
+from cloze.tasks.answers.number import DecimalMark, are_constant, check_scale, fit_scale, read_number
 from cloze.tasks.arrays import normalize
 from cloze.tasks.features import TextFeature, TextFeatures, encode_text
 from cloze.tasks.task_batch import (
