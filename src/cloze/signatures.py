@@ -74,11 +74,16 @@ def complete_signature(function: Callable[..., Any]) -> tuple[inspect.Signature,
 
 def field_descriptions(kind: Any) -> dict[str, str]:
     """Return the docstrings of the fields of a dataclass, in one line each."""
+    texts = {name: text for base in reversed(kind.__mro__[:-1]) for name, text in _docstrings(base).items()}
+    return {field.name: texts.get(field.name, "") for field in fields(kind)}
+
+
+@functools.cache
+def _docstrings(kind: type) -> dict[str, str]:
     from docstring_parser import parse_from_object  # the import of cloze does not need it
 
-    entries = [entry for base in reversed(kind.__mro__[:-1]) for entry in parse_from_object(base).params]
-    texts = {entry.arg_name: " ".join((entry.description or "").split()) for entry in entries}
-    return {field.name: texts.get(field.name, "") for field in fields(kind)}
+    entries = parse_from_object(kind).params
+    return {entry.arg_name: " ".join((entry.description or "").split()) for entry in entries}
 
 
 def _with_help(docstring: str | None, texts: Mapping[str, str]) -> str | None:
