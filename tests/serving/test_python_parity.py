@@ -124,7 +124,7 @@ def test_info_lists_the_abilities_of_each_model(client):
     info = client.get("/info").json()
     abilities = {each["name"]: set(each["abilities"]) for each in info["models"]}
     assert {name: has - {"encode", "embed", "tokenize"} for name, has in abilities.items()} == {
-        "bert": {"fill", "next-sentence", "search"},
+        "bert": {"fill", "next-sentence"},
         "classifier": {"predict", "explain"},
         "topics": {"predict", "explain"},
         "tagger": {"tag"},
@@ -132,7 +132,7 @@ def test_info_lists_the_abilities_of_each_model(client):
         "chooser": {"choose"},
         "ranker": {"predict", "rerank"},
         "matcher": {"predict", "explain"},
-        "encoder": set(),
+        "encoder": {"search"},
     }
     assert all("tokenize" in has for has in abilities.values())
     assert info["limits"]["max_batch_texts"] == info["max_client_batch_size"] == 32

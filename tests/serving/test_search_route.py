@@ -22,12 +22,14 @@ def test_search_answers_as_python_does(tmp_path):
     encoder = BertModel(tiny_config(TOKENS), generator=torch.Generator().manual_seed(2))
     paths = {
         "vectors": write_checkpoint(tmp_path / "vectors", encoder, TOKENS),
+        "sentences": tmp_path / "sentences",
         "ranker": write_finetuned(tmp_path / "ranker", task_of("ranking"), TOKENS),
     }
+    Embedder.load(paths["vectors"], device="cpu", pooling="cls").save(paths["sentences"])
     file = tmp_path / "documents.txt"
     file.write_text("a b c\n\nd e f\n\nc c\nb\n\nf a\n")
     models = load_models(paths, device="cpu")
-    index = PassageIndex.open(Embedder.load(paths["vectors"], device="cpu"), file)
+    index = PassageIndex.open(Embedder.load(paths["sentences"], device="cpu"), file)
     rankers = {False: None, True: cloze.TextRanker.load(paths["ranker"], device="cpu")}
     with client_of(index_documents(models, file, SILENT)) as client:
         for rerank, ranker in rankers.items():

@@ -110,7 +110,8 @@ def serve(
         cors: web origin whose pages may send requests, as in https://example.org; may be repeated.
         evaluation: file that cloze evaluate wrote with -o or --errors, which the page shows in its view Errors: .jsonl,
             .csv or .tsv.
-        search: text file, or folder of text files, for POST /search; the first model with vectors embeds them.
+        search: text file, or folder of text files, for POST /search; the first sentence encoder embeds them, or else
+            the first model with vectors.
         lesson: file of a lesson, shown after the bundled lessons; may be repeated.
         log: json writes a line for each request, and all messages as JSON.
         threads: number of threads that compute (default: OMP_NUM_THREADS, else the cores, or fewer by a CPU quota).

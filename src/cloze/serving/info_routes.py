@@ -11,7 +11,6 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
-from cloze.models.sentence_transformers import SentenceEncoderConfig
 from cloze.serving.limits import MAX_CHARACTERS
 from cloze.serving.queue import ShuttingDown
 from cloze.serving.routes import GetRoute, ServerState
@@ -129,8 +128,7 @@ def _model_info(model: ServedModel) -> dict[str, Any]:
         "abilities": model.abilities,
         "engine": "onnxruntime" if model.model.is_graph else "torch",
         "number_format": model.engine.number_format,
-        "is_sentence_encoder": model.embedder is not None
-        and model.embedder.stored != SentenceEncoderConfig(),
+        "is_sentence_encoder": model.is_sentence_encoder,
         "task": None if task is None else task.name,
         "reads_pairs": None if model.predictor is None else model.predictor.reads_pairs,
         "labels": [] if task is None else list(task.answer.class_names),

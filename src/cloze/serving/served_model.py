@@ -28,6 +28,7 @@ from cloze.inference.pretrained_heads import (
 from cloze.inference.search import PassageIndex
 from cloze.models.config_file import load_labels
 from cloze.models.engine import Engine
+from cloze.models.sentence_transformers import SentenceEncoderConfig
 from cloze.progress import Progress
 from cloze.tasks.answers.choice import Choice
 from cloze.tasks.answers.label_set import LabelSet
@@ -136,6 +137,11 @@ class ServedModel:
     def abilities(self) -> tuple[str, ...]:
         """The keys of `ABILITIES` that the model has."""
         return tuple(name for name, (is_met_by, _) in ABILITIES.items() if is_met_by(self))
+
+    @property
+    def is_sentence_encoder(self) -> bool:
+        """Whether it was trained for the vectors of sentences."""
+        return self.embedder is not None and self.embedder.stored != SentenceEncoderConfig()
 
     @property
     def engine(self) -> Engine:
@@ -286,8 +292,9 @@ def load_models(
 def index_documents(
     models: Mapping[str, ServedModel], documents: str | Path, progress: Progress
 ) -> dict[str, ServedModel]:
-    """Give the first model that embeds an index of documents, and the first ranker."""
-    served = find_model(models, None, "embed", route="--search")
+    """Give an index and the first ranker to the first sentence encoder, or else to the first model that embeds."""
+    best_first = dict(sorted(models.items(), key=lambda item: not item[1].is_sentence_encoder))
+    served = find_model(best_first, None, "embed", route="--search")
     ranker = next((model for model in models.values() if "rerank" in model.abilities), None)
     index = PassageIndex.open(served.embedder, documents, progress=progress)
     return {**models, served.name: replace(served, index=index, ranker=ranker)}
