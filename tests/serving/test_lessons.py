@@ -107,3 +107,5 @@ def test_the_rank_of_a_guess_is_that_among_all_tokens(client):
     assert [word["rank"] for word in found["texts"][0]["words"]] == [ranks["b"], ranks["b"], None, None]
     shares = {each["token"]: each["probability"] for each in candidates}
     assert found["texts"][0]["words"][0]["probability"] == pytest.approx(shares["b"], rel=1e-5)
+    long = client.post("/explore/guess", json={"texts": [text], "words": ["b"] * 10_000})
+    assert (long.status_code, "10010 characters, at most 10000" in long.text) == (413, True)

@@ -15,10 +15,10 @@ from pydantic_core import PydanticCustomError
 
 from cloze.explorer.text_window import join_scores, max_window_tokens, text_window
 from cloze.inference.text_predictors import span_questions
-from cloze.serving.limits import MAX_WORD_CHARACTERS
+from cloze.serving.limits import MAX_TURN_CHARACTERS
 from cloze.serving.native import run_predictor
 from cloze.serving.queue import Queue
-from cloze.serving.routes import GetRoute, Route, ServerState, Verb, estimate_tokens, in_one_turn
+from cloze.serving.routes import GetRoute, Route, ServerState, Verb, as_list, estimate_tokens, in_one_turn
 from cloze.serving.schema import TOO_LONG, Many, ModelRequest, NonBlankText, Text, Texts
 from cloze.serving.served_model import ServedModel
 from cloze.tasks.texts import LabeledText
@@ -56,7 +56,19 @@ class AblationRequest(TokenRequest):
     """Layer and head of each, counted from 0, all off together; None switches each head of the model off alone."""
 
 
-class GuessRequest(ModelRequest):
+class OneTurnRequest(ModelRequest):
+    """Few characters, since all are read in one turn."""
+
+    @model_validator(mode="after")
+    def _check_length(self) -> Self:
+        texts = (text for name, value in self if name != "model" for text in as_list(value))
+        if (number := sum(map(len, texts))) > MAX_TURN_CHARACTERS:
+            what = "{number} characters, at most {limit} are read. Give fewer or shorter sentences."
+            raise PydanticCustomError(TOO_LONG, what, {"number": number, "limit": MAX_TURN_CHARACTERS})
+        return self
+
+
+class GuessRequest(OneTurnRequest):
     """Texts with [MASK], and words to rank among all tokens at the first of each."""
 
     texts: Many[NonBlankText]
@@ -70,19 +82,11 @@ class SpanRequest(ModelRequest):
     context: Text
 
 
-class WordRequest(ModelRequest):
-    """A word and sentences that contain it, which are read in one turn."""
+class WordRequest(OneTurnRequest):
+    """A word and sentences that contain it."""
 
     word: Text
     sentences: Texts
-
-    @model_validator(mode="after")
-    def _check_length(self) -> Self:
-        number = len(self.word) + sum(map(len, self.sentences))
-        if number > MAX_WORD_CHARACTERS:
-            what = "{number} characters, at most {limit} are read. Give fewer or shorter sentences."
-            raise PydanticCustomError(TOO_LONG, what, {"number": number, "limit": MAX_WORD_CHARACTERS})
-        return self
 
 
 async def span(served: ServedModel, request: SpanRequest, queue: Queue) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from cloze.config import Positive, Range, Settings
 
 MAX_CHARACTERS = 100_000
 """Characters of a text."""
-MAX_WORD_CHARACTERS = 10_000
-"""Characters of all sentences in which the explorer shows a word."""
+MAX_TURN_CHARACTERS = 10_000
+"""Characters of all texts that the explorer reads in one turn."""
 MAX_CANDIDATES = 50_000
 """Candidates for all [MASK]s of a request."""
 FEW_INPUTS = 32
