@@ -69,7 +69,7 @@ inference/pretrained_heads.py | [:, : self.tokenizer.vocab_size] | [:] | inferen
 inference/pretrained_scores.py | len(scores) - empty | len(scores) | cli/test_cli_evaluate_score
 models/distilbert.py | "attention_dropout" | "dropout" | models/test_encoder_parity
 options.py | and count them.", default=False | and count them.", default=True | cli/test_same_functions
-serving/server.py | readline(2 * longest) | readline(longest) | serving/test_serve_command
+serving/server.py | {16,8192} | {5,8192} | serving/test_operations
 finetuning/preparation.py | max_seq_length > positions | max_seq_length > positions + 1 | finetuning/test_distillation
 finetuning/finetune.py | "data_fraction": fraction} | "data_fraction": 1.0} | finetuning/test_hyperparameter_search
 finetuning/run.py | SCORED_ON, data.dev | SCORED_ON, data.train | finetuning/test_training_options

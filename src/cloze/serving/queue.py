@@ -2,7 +2,8 @@
 
 The event loop only receives and sends, so /health answers at once. A text is split into windows of token ids in the
 first thread, at most a batch's worth for each request, so that few are in memory; windows of several requests pass
-through the model together in the second. A request that exceeds a batch takes turns with the others.
+through the model together in the second. A request that exceeds a batch takes turns with the others, and on a CPU a
+third thread computes short requests meanwhile.
 """
 
 import asyncio
