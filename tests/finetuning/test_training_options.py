@@ -63,7 +63,7 @@ def test_class_weights_are_given_by_label_or_balanced():
             fitted(f"classification.{wrong}")
 
 
-def test_labels_with_spaces_and_marks_are_written_and_read(tmp_path: Path):
+def test_labels_with_spaces_and_marks_are_written_and_read(tmp_path):
     task = task_of(
         "classification", labels=('b"c', "a.b", "not ok"), class_weights={"not ok": 2.0, "a.b": 1.5}
     )
