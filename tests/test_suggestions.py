@@ -56,10 +56,7 @@ FINETUNE = f"finetune classification -o none -m cloze-mini -d {__file__} "
             )
         ),
         (FINETUNE + "--learning-rate -1", "--learning-rate: -1.0 is not above 0 and below 1"),
-        (
-            FINETUNE + "--set optimizer.beta1=-1",
-            "--set optimizer.beta1: -1.0 is not at least 0 and below 1",
-        ),
+        (FINETUNE + "--set optimizer.beta1=-1", "--set optimizer.beta1: -1.0 is not at least 0 and below 1"),
         (
             FINETUNE + "--set class_weight=x",
             "--set: unknown key class_weight. Did you mean classification.class_weights?",

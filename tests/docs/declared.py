@@ -66,8 +66,7 @@ BENCHMARKS = {
 
 PAGES = {
     "README.md": Page(
-        inputs="examples texts",
-        replaced={"--budget 10m": "--steps 4", "'examples/novels/*.xz'": "texts"},
+        inputs="examples texts", replaced={"--budget 10m": "--steps 4", "'examples/novels/*.xz'": "texts"}
     ),
     "docs/index.md": Page(),
     "docs/install.md": Page(),
@@ -94,23 +93,17 @@ PAGES = {
     ),
     "docs/guides/your-text.md": Page(
         inputs="my-texts=texts my-field.txt=field.txt other-texts.txt=text.txt",
-        replaced={
-            "--budget 60m": "--steps 4",
-            "--steps 10000": "--steps 4",
-            "--number 500": "--number 2",
-        },
+        replaced={"--budget 60m": "--steps 4", "--steps 10000": "--steps 4", "--number 500": "--number 2"},
     ),
     "docs/guides/your-data.md": Page(
-        inputs="MODEL=run reviews.tsv more-reviews.tsv=reviews.tsv new-reviews.txt=lines.txt",
+        inputs="MODEL=run reviews.tsv more-reviews.tsv=reviews.tsv new-reviews.txt=lines.txt"
     ),
     "docs/reference/table-files.md": Page(inputs="MODEL=run films.csv"),
     "docs/guides/messy-csv.md": Page(inputs="tickets.csv=text:0"),
     "docs/guides/imbalanced-classes.md": Page(inputs="examples films.csv", is_exhaustive=True),
     "docs/guides/learning-rate.md": Page(inputs="examples", is_exhaustive=True),
     "docs/guides/overfitting.md": Page(
-        inputs="examples",
-        replaced={"--train-examples 100": "--train-examples 8"},
-        is_exhaustive=True,
+        inputs="examples", replaced={"--train-examples 100": "--train-examples 8"}, is_exhaustive=True
     ),
     "docs/guides/small-model.md": Page(
         inputs="examples authors", replaced={"--student-layers 0,2": "--student-layers 0"}
@@ -129,19 +122,17 @@ PAGES = {
         inputs=(
             "MODEL=run train.conll=tagged.conll dev.conll=tagged.conll test.conll=tagged.conll "
             "words.conll=tagged.conll both.conll letters.txt=lines.txt"
-        ),
+        )
     ),
     "docs/guides/questions.md": Page(
         inputs="MODEL=run train-v2.0.json=squad2.json dev-v2.0.json=squad2.json predictions.json null_odds.json",
         replaced={
             "cloze finetune squad_v2": (
                 "cloze finetune squad_v2 --set squad_v2.max_query_length=8 --set squad_v2.doc_stride=8"
-            ),
+            )
         },
     ),
-    "docs/guides/ranking.md": Page(
-        inputs="MODEL=run judged.tsv candidates.tsv=judged.tsv",
-    ),
+    "docs/guides/ranking.md": Page(inputs="MODEL=run judged.tsv candidates.tsv=judged.tsv"),
     "docs/guides/baselines.md": Page(
         inputs="MODEL=run glue",
         replaced={
@@ -150,8 +141,7 @@ PAGES = {
         },
     ),
     "docs/guides/paper-tables.md": Page(
-        inputs="MODEL=run GLUE=glue glue DIRECTORY=dev squad-run=squad",
-        is_exhaustive=True,
+        inputs="MODEL=run GLUE=glue glue DIRECTORY=dev squad-run=squad", is_exhaustive=True
     ),
     "docs/reference/tasks.md": Page(inputs="MODEL=run glue"),
     "docs/reference/fine-tuning.md": Page(),
@@ -177,9 +167,7 @@ PAGES = {
         replaced={"--steps 10000": "--steps 2"},
     ),
     "docs/reference/text.md": Page(
-        inputs=(
-            "my-texts=texts vocab wikipedia=texts novels=texts crawl deduplicated=crawl vocabulary=vocab"
-        ),
+        inputs=("my-texts=texts vocab wikipedia=texts novels=texts crawl deduplicated=crawl vocabulary=vocab")
     ),
     "docs/guides/vocabulary.md": Page(
         inputs=("my-texts=texts held-out.txt=text.txt bert-base-uncased=vocab my-field.txt=field.txt"),
@@ -240,9 +228,7 @@ PAGES = {
     "docs/guides/serving.md": Page(),
     "docs/paper/encoder.md": Page(inputs="MODEL=run"),
     "docs/paper/experiments.md": Page(
-        inputs="MODEL=minilm data lines.txt",
-        replaced={"--steps 100000": "--steps 2"},
-        is_exhaustive=True,
+        inputs="MODEL=minilm data lines.txt", replaced={"--steps 100000": "--steps 2"}, is_exhaustive=True
     ),
     "docs/reference/recipes.md": Page(
         inputs="TEXT=texts DATASET=data MODEL=run MRPC=glue/MRPC",

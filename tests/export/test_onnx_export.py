@@ -22,10 +22,7 @@ from cloze.export.graph import quantize_graph
 from cloze.models.batch import to_device
 from cloze.models.bert import BertConfig, BertModel, initialize_weights
 from cloze.models.checkpoint import load_model
-from cloze.models.heads import (
-    BertForPreTraining,
-    BertForSequenceClassification,
-)
+from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
 from cloze.models.pooling import pool
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
 from cloze.models.torch_internals import cpu_instructions

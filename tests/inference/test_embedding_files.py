@@ -10,10 +10,7 @@ import torch
 
 from cloze.errors import InputError
 from cloze.inference.embedder import Embedder
-from cloze.inference.embedding_files import (
-    EmbeddingFileSummary,
-    write_vectors,
-)
+from cloze.inference.embedding_files import EmbeddingFileSummary, write_vectors
 from cloze.inference.neighbors import neighbors_in_file
 from cloze.inference.predictor import read_ahead
 from cloze.models.bert import BertModel

@@ -8,13 +8,7 @@ import torch
 
 from cloze.data.batch import collate
 from cloze.errors import InputError
-from cloze.inference.explain import (
-    ExplainedWord,
-    Explanation,
-    PendingExplanation,
-    check_explainable,
-    explain,
-)
+from cloze.inference.explain import ExplainedWord, Explanation, PendingExplanation, check_explainable, explain
 from cloze.inference.model import Ensemble
 from cloze.inference.predictor import Predictor
 from cloze.models.batch import to_device

@@ -95,9 +95,7 @@ def test_bundle_with_several_tensors(write):
     step = np.int64(7).tobytes()
     data = array.tobytes() + step
     index = index_of(
-        a=entry(array.tobytes(), shape=(2, 3)),
-        b=entry(step, dtype=INT64, offset=24),
-        c=entry(shape=(0, 3)),
+        a=entry(array.tobytes(), shape=(2, 3)), b=entry(step, dtype=INT64, offset=24), c=entry(shape=(0, 3))
     )
     bundle = read_bundle(write(index, data))
     assert torch.equal(bundle["a"], torch.from_numpy(array))

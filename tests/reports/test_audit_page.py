@@ -4,15 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cloze.data.audit import (
-    Audit,
-    Distribution,
-    InstanceExample,
-    InstanceStats,
-    Measure,
-    SplitCounts,
-    Token,
-)
+from cloze.data.audit import Audit, Distribution, InstanceExample, InstanceStats, Measure, SplitCounts, Token
 from cloze.reports.audit_page import format_audit, write_audit_page
 from pages import page_data, read_page
 

@@ -106,11 +106,7 @@ def test_the_report_draws_its_curves_in_a_browser(browser_page, write_run, tmp_p
         "img", name="Masked LM loss over 200 steps: unigram 7.4, training 8, held out 7"
     )
     assert figure.count() == 1
-    assert [figure.locator(css).count() for css in ("path.curve", "circle.dot", "line.phase")] == [
-        3,
-        4,
-        1,
-    ]
+    assert [figure.locator(css).count() for css in ("path.curve", "circle.dot", "line.phase")] == [3, 4, 1]
     assert browser_page.locator("figure svg").count() == 5
     with browser_page.expect_download() as download:
         browser_page.get_by_role("button", name="Save masked_lm_loss as SVG").click()

@@ -8,11 +8,7 @@ import torch
 from torch import nn
 
 from cloze.models.bert import BertModel
-from cloze.models.heads import (
-    BertForPreTraining,
-    BertForQuestionAnswering,
-    BertForTokenClassification,
-)
+from cloze.models.heads import BertForPreTraining, BertForQuestionAnswering, BertForTokenClassification
 from cloze.tasks.task import Task
 from helpers import task_of
 from tiny_models import tiny_config, write_checkpoint

@@ -197,10 +197,7 @@ def test_a_port_in_use_is_reported_before_models_are_loaded(capsys):
         (["-m", "{bert}", "--host", "::", "--port", "0"], "--host: :: is open to other machines"),
         (["-m", "{bert}", "--port", "70000"], "70000 is not in"),
         (["-m", "{bert}", "--api-key-file", "nowhere"], "nowhere"),
-        (
-            ["-m", "{bert}", "--api-key-file", "{short}"],
-            "short: line 1 has not 16 to 8,192 printable",
-        ),
+        (["-m", "{bert}", "--api-key-file", "{short}"], "short: line 1 has not 16 to 8,192 printable"),
         (
             ["-m", "{bert}", "--api-key-file", "{long}", "--host", "203.0.113.7"],
             "long: line 1 has not 16 to 8,192 printable",

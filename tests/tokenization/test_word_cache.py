@@ -115,10 +115,7 @@ def test_cache_of_texts_without_spaces_is_bounded(uncased_vocabulary):
 
 
 VOCABULARIES = {"zhwiki_sample": "bert-base-chinese", "eltec_deu": "bert-base-multilingual-cased"}
-TEXT_SETS = [
-    *["enwiki2015", "novels100", "eltec_eng", "enwikinews", "simplewiki_sample"],
-    *VOCABULARIES,
-]
+TEXT_SETS = [*["enwiki2015", "novels100", "eltec_eng", "enwikinews", "simplewiki_sample"], *VOCABULARIES]
 
 
 def _assert_equal_to_library(shared, name: str, *parts: list[str]) -> None:

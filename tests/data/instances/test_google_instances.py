@@ -16,11 +16,7 @@ from cloze.data.build.corpus import build_dataset
 from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig
 from cloze.data.dataset import Dataset
-from cloze.data.instances.google_instances import (
-    GoogleInstances,
-    GoogleSettings,
-    materialize,
-)
+from cloze.data.instances.google_instances import GoogleInstances, GoogleSettings, materialize
 from cloze.data.instances.instances import micro_batches, take
 from cloze.errors import InputError
 from cloze.tokenization.google_tokenizer import GoogleTokenizer

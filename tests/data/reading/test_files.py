@@ -11,12 +11,7 @@ from functools import partial
 import pyarrow as pa
 import pytest
 
-from cloze.data.reading.files import (
-    MAX_LINE_BYTES,
-    LineReader,
-    is_compressed,
-    open_decompressed,
-)
+from cloze.data.reading.files import MAX_LINE_BYTES, LineReader, is_compressed, open_decompressed
 from cloze.data.reading.formats import read_rows
 from cloze.errors import InputError
 from helpers import CountingBar, compress_zstd, task_of
