@@ -11,25 +11,7 @@ import cloze
 from cloze.config import read_toml, to_toml
 from cloze.errors import InputError
 from cloze.pretraining.config import ModelConfig
-from helpers import resolve_finetuning, resolve_pretraining
-
-
-def test_settings_keep_the_other_defaults_of_the_task(samples: Samples) -> None:
-    for settings, lengths in (
-        ({"model": "cloze-mini"}, [384, 48, 2]),
-        ({"model": "cloze-mini", "max_seq_length": 128, "epochs": 3}, [128, 48, 3]),
-        ({"model": str(samples.run)}, [32, 48, 2]),
-    ):
-        resolved = resolve_finetuning("squad_v2", settings={"train": "data", **settings})[1]
-        assert [resolved.max_seq_length, resolved.batch_size, resolved.epochs] == lengths
-
-
-def test_a_size_has_other_defaults() -> None:
-    settings = {"data": "data", "steps": 9, "model.size": "modern-tiny"}
-    resolved = resolve_pretraining(None, settings)
-    assert (resolved.model.hidden_dropout_prob, resolved.pairs.next_sentence) == (0.0, False)
-    given = resolve_pretraining(None, settings | {"model.hidden_dropout_prob": 0.1})
-    assert given.model.hidden_dropout_prob == 0.1
+from helpers import resolve_pretraining
 
 
 def test_a_size_replaces_the_sizes_of_a_file(tmp_path: Path, cloze: Cloze) -> None:

@@ -102,15 +102,6 @@ def test_mapping_round_trips(mapping, weights):
     assert all(torch.equal(back[name], weights[name]) for name in weights)
 
 
-@pytest.mark.parametrize("mapping", [BertModel.names.mapping, GOOGLE], ids=["Hugging Face", "Google"])
-def test_mapping_has_unique_names(mapping):
-    ours = list(mapping.entries)
-    theirs = [name for names in mapping.entries.values() for name in names]
-    assert len(set(ours)) == len(ours)
-    assert len(set(theirs)) == len(theirs)
-    assert mapping.external_names("tower.layers.3.weight") == ("tower.layers.3.weight",)
-
-
 @pytest.mark.protected
 def test_mapping_covers_googles_checkpoint(google_nano):
     config, google, *_ = google_nano

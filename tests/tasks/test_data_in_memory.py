@@ -157,13 +157,6 @@ def test_wrong_rows_are_named(data, says, nano_checkpoint, tmp_path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
-def test_rows_left_out_are_counted():
-    with pytest.warns(
-        DataWarning, match=r"^train: 1 of 4 rows are left out: row 3: the cell 'label' is empty$"
-    ):
-        assert len(read("classification", [*PAIRS, ("a", None)], missing_labels="drop")) == 3
-
-
 SETTINGS: dict[str, Any] = {
     **{"epochs": 2, "batch_size": 9, "max_seq_length": 16, "precision": "float32"},
     **{"device": "cpu", "learning_rate": 5e-3, "text_column": "review", "label_column": "liked"},

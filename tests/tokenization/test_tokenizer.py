@@ -24,25 +24,6 @@ TEXTS = st.text(max_size=30) | st.lists(
 VALID_TEXTS = TEXTS.filter(lambda text: "\ud800" not in text)  # tokenizers refuses lone surrogates
 
 
-@pytest.fixture(scope="module", params=["uncased", "cased"])
-def tokenizer(request, uncased_vocabulary):
-    return WordPieceTokenizer.from_tokens(uncased_vocabulary, lowercase=request.param == "uncased")
-
-
-@settings(max_examples=300, deadline=None, derandomize=True)
-@given(text=TEXTS, pair=st.none() | TEXTS, max_length=st.none() | st.integers(3, 20))
-def test_encodings_are_well_formed(tokenizer, text, pair, max_length):
-    encoding = tokenizer.encode(text, pair, max_length=max_length)
-    length = len(encoding)
-    assert len(encoding.token_type_ids) == len(encoding.offsets) == len(encoding.tokens) == length
-    assert encoding.tokens[0] == "[CLS]"
-    assert encoding.tokens[-1] == "[SEP]"
-    assert [tokenizer.tokens[i] for i in encoding.input_ids] == encoding.tokens
-    assert max_length is None or length <= max_length
-    for (start, end), segment in zip(encoding.offsets, encoding.token_type_ids, strict=True):
-        assert 0 <= start <= end <= len((text, pair or "")[segment])
-
-
 def test_offsets_point_into_the_original_text():
     text = "  Café\x00 au\tlait CAFÉ中!"
     encoding = WordPieceTokenizer.from_tokens(TOKENS).encode(text)

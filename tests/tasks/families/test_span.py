@@ -14,14 +14,13 @@ from cloze.finetuning.objective import FinetuningObjective
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.torch_engine import TorchEngine
-from cloze.tasks.answers.span import Answer, ScoredWindow, SpanPrediction, best_answers
+from cloze.tasks.answers.span import Answer, SpanPrediction
 from cloze.tasks.config import load_task
 from cloze.tasks.predict import featurize, predict
 from cloze.tasks.questions import Excerpt, Paragraph, SpanQuestion
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
-from family_cases import tokens_of
 from helpers import finetuning_of, task_of
 from runs import finetune, resume_finetuning, rows
 
@@ -37,20 +36,6 @@ def _question(text, question="a", answer=None, key="q"):
 
 def _excerpt(text, part):
     return Excerpt(part, text.index(part), text.index(part) + len(part))
-
-
-def test_features_of_a_long_text():
-    example = _question("a b c d e f g h", "h g f e", "c d")
-    task = task_of("squad_v1", doc_stride=2, max_query_length=3)
-    features = task.answer.features(example, WORDS, max_seq_length=10)
-    assert [tokens_of(WORDS, feature) for feature in features] == [
-        "[CLS] h g f [SEP] a b c d [SEP]",
-        "[CLS] h g f [SEP] c d e f [SEP]",
-        "[CLS] h g f [SEP] e f g h [SEP]",
-    ]
-    assert [feature.target for feature in features] == [(7, 8), (5, 6), (0, 0)]
-    assert all(feature.is_truncated for feature in features)
-    assert task.answer.batch(features).token_type_ids.tolist() == ([0] * 5 + [1] * 5) * 3
 
 
 @pytest.mark.parametrize(
@@ -112,57 +97,6 @@ def test_offsets_keep_accents_and_white_space_that_google_drops():
 def test_google_returns_whole_words_that_it_cannot_align():
     context = Paragraph("a bc½d e").context(WORDS, original=True)
     assert context.excerpt(1, 1).text == "bc½d"
-
-
-def _window(start, end, *, most=(True,) * 3):
-    """Return `[CLS] question [SEP] a b c [SEP]`, and whether a, b and c have the most context in it."""
-    (feature,) = task_of("squad_v1").answer.features(_question("a b c"), WORDS, max_seq_length=20)
-    return ScoredWindow(feature, np.array([start, end]).T, np.array(most))
-
-
-def _texts(*windows, none=False, best=20, length=30):
-    answers = best_answers(windows, n_best_size=best, max_answer_length=length, allows_no_answer=none)
-    assert sum(answer.probability for answer in answers) == pytest.approx(1)
-    return [answer.text for answer in answers]
-
-
-START, END = [9.0, 9, 9, 1, 5, 0, 9], [9.0, 9, 9, 2, 1, 3, 9]
-
-
-def test_candidates_are_limited_by_length_and_number():
-    assert _texts(_window(START, END)) == ["b c", "b", "a b c", "a", "c", "a b"]
-    assert _texts(_window(START, END), length=1) == ["b", "a", "c"]
-    assert _texts(_window(START, END), best=5) == ["b c"]  # of the five best starts only b is in the text
-
-
-def test_answer_starts_in_the_window_with_the_most_context():
-    window = _window(START, END, most=(True, False, True))
-    assert _texts(window) == ["a b c", "a", "c", "a b"]
-
-
-def test_answers_with_equal_text_are_merged():
-    weak = _window([0.0] * 7, [0.0] * 7)
-    texts = _texts(weak, _window(START, END))
-    assert texts[:3] == ["b c", "b", "a b c"]
-    assert len(texts) == len(set(texts)) == 6
-
-
-def test_no_answer_is_ranked_or_last():
-    window = _window([2.5, *START[1:]], [2.0, *END[1:]])
-    assert _texts(window, none=True) == ["b c", "b", "", "a b c", "a", "c", "a b"]
-    assert _texts(window, none=True, best=6) == ["b c", "", "a b c", "a"]  # b is not among the six ends
-    low = _window([-9.0, *START[1:]], [0.0, *END[1:]])
-    assert _texts(window, low, none=True)[-1] == ""  # the window with the lowest score of it
-    assert _texts(_window([-9.0, 0, 0, 9, 8, 7, 0], [-9.0, 0, 0, 7, 8, 9, 0]), none=True, best=2) == [
-        "a b c",
-        "a b",
-        "",
-    ]
-
-
-@pytest.mark.parametrize("none", [True, False])
-def test_no_answer_if_no_span_is_possible(none):
-    assert _texts(_window(START, END), none=none, best=2) == [""]
 
 
 def _outputs(length, first, last, score, null):
