@@ -329,7 +329,8 @@ def test_a_second_ctrl_c_ends_a_server_at_once(graphs, tmp_path):
     signal.signal(signal.SIGINT, own)
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(server.post, "/embed", inputs="a b")
-        time.sleep(1)
+        while not _num_arrived(server):
+            time.sleep(0.1)
         for _ in range(2):
             server.process.send_signal(signal.SIGINT)
             time.sleep(0.5)
