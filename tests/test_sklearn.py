@@ -16,7 +16,6 @@ from sklearn.utils import estimator_checks
 
 import cloze
 from cloze.errors import InputError
-from cloze.models.bert import BertModel
 from cloze.sklearn import FinetunedClassifier, TextEmbedder
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
@@ -48,7 +47,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("sklearn") / "tiny"
     # the vectors of an untrained encoder separate the classes with some seeds only
     generator = torch.Generator().manual_seed(1)
-    encoder = BertModel(tiny_config(TOKENS, initializer_range=0.2), generator=generator)
+    encoder = cloze.BertModel(tiny_config(TOKENS, initializer_range=0.2), generator=generator)
     return str(write_checkpoint(path, encoder, TOKENS))
 
 

@@ -13,7 +13,6 @@ import cloze
 from cloze.cli import VERBS, load_verb
 from cloze.cli.parameters import IN_MEMORY, IN_PYTHON
 from cloze.cli.parser import COMMON_FLAGS, Command
-from cloze.parallel_map import RayCluster
 from cloze.signatures import evaluate_annotation
 
 IN_SHELL = {"completion", "help"}
@@ -57,7 +56,7 @@ def test_flags_are_the_keywords_of_a_public_function(verb):
         if flag.kind is str:  # paths and names; what is in memory has no word
             assert {str, Path, Any} & members or flag.shape == "table", name
         else:
-            assert members_of(flag.kind) == members - {RayCluster}, name
+            assert members_of(flag.kind) == members - {cloze.RayCluster}, name
         assert flag.help, name
 
 

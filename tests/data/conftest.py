@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import cloze
 from cloze.data.dataset import Documents
 from cloze.data.shards import write_shard
 from cloze.tokenization.special_tokens import SPECIAL_TOKENS
-from cloze.tokenization.tokenizer import Tokenizer
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 from corpora import Rows, shard_of
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -24,10 +23,10 @@ def golden_instances() -> Path:
 
 
 @pytest.fixture(scope="session")
-def tokenizer() -> Tokenizer:
+def tokenizer() -> cloze.Tokenizer:
     """A hundred tokens; every third continues a word."""
     words = [f"##w{i}" if i % 3 == 2 else f"w{i}" for i in range(100)]
-    return WordPieceTokenizer.from_tokens([*SPECIAL_TOKENS, *words])
+    return cloze.WordPieceTokenizer.from_tokens([*SPECIAL_TOKENS, *words])
 
 
 @pytest.fixture(scope="session")

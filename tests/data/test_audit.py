@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import cloze
 from cloze.data.audit import AuditConfig, Measure, audit_dataset
 from cloze.data.build.corpus import build_dataset
 from cloze.data.build.parts import BuildConfig
@@ -18,9 +19,7 @@ from cloze.data.instances import instances as batches
 from cloze.data.instances.instances import DynamicInstances
 from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
-from cloze.errors import InputError
 from cloze.tokenization.loading import load_tokenizer
-from cloze.tokenization.tokenizer import Tokenizer
 from corpora import rows_of
 
 SMALL = AuditConfig(seq_lengths=(32, 64), sample=10_000)
@@ -39,7 +38,7 @@ def write_text(file: Path) -> None:
     file.write_text("\n\n".join("\n".join(lines) for lines in documents))
 
 
-def build(tokenizer: Tokenizer, directory: Path) -> Dataset:
+def build(tokenizer: cloze.Tokenizer, directory: Path) -> Dataset:
     (directory / "vocabulary").mkdir()
     tokenizer.save(directory / "vocabulary")
     config = BuildConfig(validation_fraction=0.2)
@@ -210,14 +209,14 @@ def test_cleaning_is_that_of_the_report(dataset, tmp_path):
     assert audit_dataset(dataset, SMALL).cleaning == json.loads((dataset.path / "report.json").read_text())
     load_tokenizer(dataset.path).save(tmp_path)
     (tmp_path / "report.json").write_text("{")
-    with pytest.raises(InputError, match=r"report\.json: not a JSON file"):
+    with pytest.raises(cloze.InputError, match=r"report\.json: not a JSON file"):
         audit_dataset(replace(dataset, path=tmp_path), SMALL)
 
 
 def test_a_split_without_documents(tokenizer, tmp_path):
     (tmp_path / "text.txt").write_text("\n\n".join("w1 w3 w4\nw6 w7 w9\nw10 w12" for _ in range(2)))
     dataset = build(tokenizer, tmp_path)
-    with pytest.raises(InputError, match="no document in the validation split"):
+    with pytest.raises(cloze.InputError, match="no document in the validation split"):
         audit_dataset(dataset, replace(SMALL, split="validation"))
     assert audit_dataset(dataset, SMALL).counts.documents
 
@@ -236,5 +235,5 @@ def test_documents_of_one_sentence_give_no_pairs(tokenizer, tmp_path, split):
 
 @pytest.mark.parametrize("settings", [{"seq_lengths": ()}, {"seq_lengths": (128, 7)}, {"sample": 0}])
 def test_bad_settings(settings):
-    with pytest.raises(InputError, match=r"^(seq_lengths|sample): "):
+    with pytest.raises(cloze.InputError, match=r"^(seq_lengths|sample): "):
         AuditConfig(**settings)

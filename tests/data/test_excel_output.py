@@ -7,7 +7,6 @@ import pytest
 
 import cloze
 from cloze.data.row_files import check_output, write_rows
-from cloze.errors import InputError
 
 ROWS = [
     {
@@ -51,7 +50,7 @@ def test_predictions_in_a_workbook_are_scored(tmp_path):
 def test_what_excel_cannot_hold_is_refused(tmp_path):
     file = tmp_path / "a.xlsx"
     with pytest.raises(
-        InputError, match=r"a.xlsx: a cell of 32,768 characters.*at most 32,767. Write a .csv"
+        cloze.InputError, match=r"a.xlsx: a cell of 32,768 characters.*at most 32,767. Write a .csv"
     ):
         write_rows([{"text": "a" * 32_768}], str(file))
     assert not file.exists()

@@ -11,7 +11,6 @@ import cloze
 from cloze.cli import main
 from cloze.finetuning.data import read_examples
 from cloze.tasks.registry import TASKS
-from cloze.tasks.task import Task
 from family_cases import CASES
 from helpers import task_of
 
@@ -20,7 +19,7 @@ LABELED = "text\tlabel\n" + f"{GOOD}\tup\n{BAD}\tdown\n{GOOD} .\tup\n" * 10
 LEARNABLE = sorted(name for name, task in TASKS.items() if task.trained_as is None and name in CASES)
 
 
-def read(name: str, path: Path, **settings: Any) -> tuple[Task, list[Any]]:
+def read(name: str, path: Path, **settings: Any) -> tuple[cloze.Task, list[Any]]:
     task, train, *_ = read_examples(task_of(name, **settings), path, path)
     return task, train
 

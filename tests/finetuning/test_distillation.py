@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import nn
 
+import cloze
 from cloze import artifacts
 from cloze.errors import InputError
 from cloze.file_names import MANIFEST
@@ -21,19 +22,14 @@ from cloze.finetuning import preparation
 from cloze.finetuning.config import DistillationConfig, FinetuneConfig
 from cloze.finetuning.objective import FinetuningObjective
 from cloze.finetuning.preparation import TeacherOutputs, compute_targets, load_teacher
-from cloze.inference.text_predictors import TextClassifier
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
-from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
 from cloze.models.config_file import load_config
-from cloze.progress import Progress
 from cloze.tasks.answers.vectors import Vectors
 from cloze.tasks.config import save_finetuned
 from cloze.tasks.predict import featurize
 from cloze.tasks.task import Task
-from cloze.tokenization.tokenizer import Tokenizer
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.interrupts import Interrupted
 from cloze.training.metric_sums import sigmoid_divergence, softmax_divergence
@@ -52,11 +48,11 @@ SaveTeacher = Callable[..., Path]
 
 @pytest.fixture
 def save_teacher(
-    tmp_path: Path, build_encoder: Callable[..., BertModel], tokenizer: Tokenizer
+    tmp_path: Path, build_encoder: Callable[..., cloze.BertModel], tokenizer: cloze.Tokenizer
 ) -> SaveTeacher:
     """Return a function from a task to a checkpoint of it with random weights."""
 
-    def save(task: Task, *, tokenizer: Tokenizer = tokenizer, name: str = "teacher") -> Path:
+    def save(task: Task, *, tokenizer: cloze.Tokenizer = tokenizer, name: str = "teacher") -> Path:
         model = task.answer.head(build_encoder(), generator=torch.Generator().manual_seed(3))
         for parameter in model.parameters():
             nn.init.normal_(parameter, std=1.0, generator=torch.Generator().manual_seed(parameter.numel()))
@@ -172,7 +168,7 @@ def test_student_follows_the_teacher_where_labels_differ(config, trained, review
     assert finetune(REVIEWS, config, tmp_path / "student")["accuracy"] == 1.0
     texts = ["the film was very awful .", "the book was fine ."]
     for run, expected in ((tmp_path / "without", ["yes", "no"]), (tmp_path / "student", ["no", "yes"])):
-        answers = TextClassifier.load(run, device="cpu")(texts)
+        answers = cloze.TextClassifier.load(run, device="cpu")(texts)
         assert [answer.label for answer in answers] == expected
 
 
@@ -183,7 +179,7 @@ def test_the_teacher_runs_once_unless_its_outputs_are_damaged(config, trained, t
     resume_finetuning(tmp_path / "run")
     assert file.stat().st_mtime_ns == version
     file.write_bytes(b"\0" * len(content))
-    resume_finetuning(tmp_path / "run", progress=Progress())
+    resume_finetuning(tmp_path / "run", progress=cloze.Progress())
     assert "computed again" in capsys.readouterr().err
     assert file.read_bytes() == content
 
@@ -285,7 +281,7 @@ def test_teachers_that_are_missing_untrained_or_read_other_tokens(
     assert "no such" in refused(tmp_path / "nowhere")
     assert "its classes are not" not in (message := refused(config.model))
     assert "config.json names" in message or "no teacher" in message
-    other = WordPieceTokenizer.from_tokens([*tokenizer.tokens[:5], *reversed(tokenizer.tokens[5:])])
+    other = cloze.WordPieceTokenizer.from_tokens([*tokenizer.tokens[:5], *reversed(tokenizer.tokens[5:])])
     message = refused(save_teacher(LABELED, tokenizer=other))
     assert f"has another vocabulary than the student, {config.model}, or lowercases otherwise" in message
     teacher = save_teacher(LABELED)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from cloze.errors import InputError
-from cloze.finetuning.config import FinetuneConfig
+import cloze
 from cloze.models.heads import BertForSequenceClassification
 from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
@@ -21,14 +20,14 @@ from runs import finetune, prepare, rows
 
 
 @pytest.fixture
-def config(config: FinetuneConfig) -> FinetuneConfig:
+def config(config: cloze.FinetuneConfig) -> cloze.FinetuneConfig:
     """Thirteen examples by sixes: the last step of an epoch has one."""
     rate = OptimizerConfig(learning_rate=1e-3, warmup_fraction=0.1)
     config = replace(config, optimizer=rate, epochs=2, batch_size=6, micro_batch_tokens=16)
     return replace(config, train_examples=13)
 
 
-def _finetune_all(runs: list[tuple[FinetuneConfig, Path]]) -> None:
+def _finetune_all(runs: list[tuple[cloze.FinetuneConfig, Path]]) -> None:
     """Fine-tune with a head whose dropout, which is fixed, draws nothing."""
     BertForSequenceClassification.dropout_prob = 0.0
     for config, run in runs:
@@ -63,5 +62,5 @@ def test_ranks_fine_tune_as_one_and_score_to_the_bit(config, tmp_path, monkeypat
 
 def test_in_batch_negatives_exclude_several_ranks(config):
     context = DistributedContext(torch.device("cpu"), 0, 2)
-    with pytest.raises(InputError, match="2 ranks cannot share a batch whose examples are compared"):
+    with pytest.raises(cloze.InputError, match="2 ranks cannot share a batch whose examples are compared"):
         prepare(task_of("text-pairs"), config, context)

@@ -17,7 +17,6 @@ from cloze.finetuning.config import DistillationConfig, GridConfig
 from cloze.finetuning.logistic_head import PRIOR_VARIANCE, fit_logistic_regression
 from cloze.models.batch import to_device
 from cloze.models.pooling import pool
-from cloze.progress import Progress
 from cloze.tasks.texts import LabeledText
 from encoder_families import FAMILIES, make_encoder
 from family_cases import REVIEWS
@@ -85,7 +84,7 @@ def test_a_run_is_an_ordinary_classifier(config, tmp_path):
 
 @pytest.mark.parametrize(("head", "is_advised"), [("dense", True), ("logistic", False)])
 def test_few_rows_are_advised_to_take_it(config, tmp_path, capsys, head, is_advised):
-    finetune(REVIEWS, replace(config, epochs=1, head=head), tmp_path / "run", progress=Progress())
+    finetune(REVIEWS, replace(config, epochs=1, head=head), tmp_path / "run", progress=cloze.Progress())
     advice = "fewer than 64 rows a class: --head logistic is often better"
     assert (advice in capsys.readouterr().err) == is_advised
 

@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cloze.errors import InputError
+import cloze
 from cloze.finetuning.config import load_finetuning
 from cloze.finetuning.data import choose_held_out
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
 from cloze.models.config_file import load_config
-from cloze.progress import Progress
 from cloze.tasks.config import to_toml
 from cloze.tasks.texts import LabeledText
 from cloze.training.model_card import BaseModel
@@ -59,7 +58,7 @@ def test_class_weights_are_given_by_label_or_balanced():
         ("class_weights.a=-3", "must be numbers of 0 or more"),
         ("class_weights=equal", "'equal' is not a choice"),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(cloze.InputError, match=message):
             fitted(f"classification.{wrong}")
 
 
@@ -142,7 +141,7 @@ def test_the_card_of_a_classifier_names_its_data_license_and_base(config, tmp_pa
 
 def test_a_share_that_is_not_held_out_is_noted(config, capsys):
     for settings in ({"dev": config.train}, {"folds": 2}, {}):
-        prepare(REVIEWS, replace(config, **settings), progress=Progress())
+        prepare(REVIEWS, replace(config, **settings), progress=cloze.Progress())
         assert ("dev_fraction is not used" in capsys.readouterr().err) == bool(settings)
 
 
@@ -151,6 +150,8 @@ def test_dev_data_without_targets_are_refused_before_training(config, tmp_path):
     train.write_text(json.dumps({"tokens": ["good"], "tags": ["B-A"]}) + "\n")
     dev.write_text(json.dumps({"tokens": [], "tags": []}) + "\n")
     config = replace(config, train=str(train), dev=str(dev))
-    with pytest.raises(InputError, match=r"dev\.jsonl: the dev examples have no targets\. Add examples"):
+    with pytest.raises(
+        cloze.InputError, match=r"dev\.jsonl: the dev examples have no targets\. Add examples"
+    ):
         finetune(task_of("tagging", labels=("O", "B-A")), config, tmp_path / "run")
     assert not (tmp_path / "run").exists()

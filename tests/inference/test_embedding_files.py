@@ -8,13 +8,11 @@ import pyarrow.parquet
 import pytest
 import torch
 
-from cloze.errors import InputError
+import cloze
 from cloze.inference.embedder import Embedder
 from cloze.inference.embedding_files import EmbeddingFileSummary, write_vectors
 from cloze.inference.neighbors import neighbors_in_file
 from cloze.inference.predictor import read_ahead
-from cloze.models.bert import BertModel
-from cloze.progress import Progress
 from tiny_models import tiny_config, write_checkpoint
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdef")
@@ -24,7 +22,7 @@ LINES = [" ".join("abcdef"[i % 6] for i in range(number, number + 1 + number % 5
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = tiny_config(TOKENS)
-    encoder = BertModel(config, generator=torch.Generator().manual_seed(2))
+    encoder = cloze.BertModel(config, generator=torch.Generator().manual_seed(2))
     return write_checkpoint(tmp_path_factory.mktemp("models") / "model", encoder, TOKENS)
 
 
@@ -70,10 +68,10 @@ def test_empty_lines_have_no_vector(model, tmp_path):
     np.testing.assert_allclose(read(tmp_path / "out.parquet")[1], embedder(["a", "b c", "d"]), atol=1e-5)
     found = neighbors_in_file(embedder, tmp_path / "out.parquet", "a", chunk_size=1)
     assert {(neighbor.row, neighbor.text) for neighbor in found} == {(15, "b c"), (17, "d")}
-    with pytest.raises(InputError, match=r"text\.txt:2: an empty text has no vector"):
+    with pytest.raises(cloze.InputError, match=r"text\.txt:2: an empty text has no vector"):
         embed(model, text, tmp_path / "out.npy")
     text.write_text("\n \n")
-    with pytest.raises(InputError, match="contains no text"):
+    with pytest.raises(cloze.InputError, match="contains no text"):
         embed(model, text, tmp_path / "none.parquet")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.parquet", "text.txt"]
 
@@ -103,7 +101,7 @@ def test_a_damaged_parquet_file_is_named(model, lines, tmp_path):
             content = bytearray(whole)
             content[place] ^= 1 << bit
             path.write_bytes(content)
-            with pytest.raises(InputError, match=r"out\.parquet: .*"):
+            with pytest.raises(cloze.InputError, match=r"out\.parquet: .*"):
                 neighbors_in_file(embedder, path, LINES[3])
 
 
@@ -118,7 +116,7 @@ def test_neighbors_are_the_same_in_any_chunks(model, lines, tmp_path):
 
 def test_progress_counts_texts(model, tmp_path, capsys):
     (tmp_path / "a.csv").write_text('text,n\n"a\nb",1\nc,2\n')
-    embed(model, tmp_path / "a.csv", tmp_path / "out.npy", progress=Progress())
+    embed(model, tmp_path / "a.csv", tmp_path / "out.npy", progress=cloze.Progress())
     assert "embedding: 2 texts [" in capsys.readouterr().err
 
 

@@ -6,14 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+import cloze
 from cloze.data.batch import collate
-from cloze.errors import InputError
 from cloze.inference.explain import ExplainedWord, Explanation, PendingExplanation, check_explainable, explain
 from cloze.inference.model import Ensemble
 from cloze.inference.predictor import Predictor
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import save_model
-from cloze.tasks.task import Task
 from cloze.tasks.texts import LabeledText
 from helpers import task_of
 from tiny_models import write_finetuned
@@ -21,7 +20,7 @@ from tiny_models import write_finetuned
 PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "##ness", "film", "the", "!", "not")
 
 
-def predictor_of(places: pytest.TempPathFactory, task: Task) -> Predictor:
+def predictor_of(places: pytest.TempPathFactory, task: cloze.Task) -> Predictor:
     sizes = {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 28}
     settings = {"max_position_embeddings": 40, "initializer_range": 0.4, **sizes}
     path = places.mktemp("explained") / "model"
@@ -146,14 +145,14 @@ def test_truncated_texts_are_explained_and_windows_are_refused(predictor):
         predictor, task=task_of("classification", labels=("up", "down", "level"), long_texts="windows")
     )
     with pytest.raises(
-        InputError, match=r"texts:7: longer than 16 tokens.*classification.long_texts=truncate"
+        cloze.InputError, match=r"texts:7: longer than 16 tokens.*classification.long_texts=truncate"
     ):
         explain(windows, example, prediction)
 
 
 def test_unexplainable_predictors_are_refused(predictor, tmp_path_factory):
     check_explainable(predictor)
-    with pytest.raises(InputError, match="an ensemble has no weights"):
+    with pytest.raises(cloze.InputError, match="an ensemble has no weights"):
         check_explainable(replace(predictor, model=Ensemble([predictor.model] * 2)))
-    with pytest.raises(InputError, match="predictions of squad_v1 are not labels"):
+    with pytest.raises(cloze.InputError, match="predictions of squad_v1 are not labels"):
         check_explainable(predictor_of(tmp_path_factory, task_of("squad_v1")))

@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+import cloze
 from cloze.cli import main
-from cloze.errors import InputError
-from cloze.inference.embedder import Embedder
-from cloze.inference.pretrained_heads import FillMask
-from cloze.models.bert import BertModel
 from cloze.models.heads import BertForMaskedLM
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
@@ -23,12 +20,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokens = [*SPECIAL, *WORDS]
     config = tiny_config(tokens, max_position_embeddings=10, num_hidden_layers=2)
     generator = torch.Generator().manual_seed(2)
-    model = BertForMaskedLM(BertModel(config, generator=generator), generator=generator)
+    model = BertForMaskedLM(cloze.BertModel(config, generator=generator), generator=generator)
     return write_checkpoint(tmp_path_factory.mktemp("long") / "model", model, tokens)
 
 
-def load(directory: Path, **settings: object) -> Embedder:
-    return Embedder.load(directory, device="cpu", **settings)
+def load(directory: Path, **settings: object) -> cloze.Embedder:
+    return cloze.Embedder.load(directory, device="cpu", **settings)
 
 
 TEXT = " ".join(WORDS[:18])  # windows of words 0 to 7, 4 to 11, 8 to 15, 12 to 17
@@ -70,10 +67,10 @@ def test_a_word_has_the_vector_of_the_window_with_the_most_context(directory):
 
 
 def test_a_mask_is_filled_from_the_window_around_it(directory):
-    fill_mask = FillMask.load(directory, device="cpu")
+    fill_mask = cloze.FillMask.load(directory, device="cpu")
     words = [*WORDS[:18]]
     words[1] = words[9] = "[MASK]"
-    with pytest.raises(InputError, match=r"20 tokens, the model takes 10.*`long_texts=windows`"):
+    with pytest.raises(cloze.InputError, match=r"20 tokens, the model takes 10.*`long_texts=windows`"):
         fill_mask(" ".join(words))
     found = fill_mask.probabilities(" ".join(words), long_texts="windows")
     first, second = " ".join(words[:8]), " ".join(words[4:12])

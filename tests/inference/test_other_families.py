@@ -15,10 +15,7 @@ import cloze
 from cloze.cli import main
 from cloze.data.batch import collate
 from cloze.data.reading.tagged_text import Sentence, TaggedText
-from cloze.errors import InputError
 from cloze.explorer.text_window import join_scores
-from cloze.inference.answerer import load_encoder
-from cloze.inference.embedder import Embedder
 from cloze.inference.explain import explain
 from cloze.inference.predictor import Predictor
 from cloze.inference.pretrained_heads import FillMask, NextSentence
@@ -112,15 +109,15 @@ def test_vectors_equal_transformers(published):
         hidden = model.base_model(batch.input_ids, batch.attention_mask).last_hidden_state
     mask = batch.attention_mask[..., None]
     expected = (hidden * mask).sum(1) / mask.sum(1)
-    np.testing.assert_allclose(Embedder.load(directory, device="cpu")(TEXTS), expected, atol=1e-5)
-    encoder, ours = load_encoder(directory, device="cpu"), load_tokenizer(directory)
+    np.testing.assert_allclose(cloze.Embedder.load(directory, device="cpu")(TEXTS), expected, atol=1e-5)
+    encoder, ours = cloze.load_encoder(directory, device="cpu"), load_tokenizer(directory)
     assert type(encoder).__name__ == type(model.base_model).__name__
     assert ours.encode(TEXTS[0]).input_ids == tokenizer(TEXTS[0]).input_ids
 
 
 @pytest.mark.filterwarnings("ignore:.*no pooler")
 def test_the_first_word_has_a_vector(published):
-    [found] = Embedder.load(published[0], device="cpu").words(["good day film"])
+    [found] = cloze.Embedder.load(published[0], device="cpu").words(["good day film"])
     assert [word.text for word in found.words] == ["good", "day", "film"]
 
 
@@ -137,7 +134,7 @@ def test_attention_weights_equal_transformers(published):
 
 
 def test_next_sentence_is_one_clear_line(published, capsys):
-    with pytest.raises(InputError, match="a model without the next-sentence head"):
+    with pytest.raises(cloze.InputError, match="a model without the next-sentence head"):
         NextSentence.load(published[0])
     assert main(["next", "-m", str(published[0]), "a", "b"]) == 2
     error = capsys.readouterr().err

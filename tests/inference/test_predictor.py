@@ -26,12 +26,10 @@ from cloze.models.batch import to_device
 from cloze.models.bert import BertConfig, BertModel
 from cloze.models.checkpoint import save_model
 from cloze.models.heads import BertForSequenceClassification
-from cloze.progress import Progress
 from cloze.tasks.predict import top_k_limiter
 from cloze.tasks.questions import Excerpt, Paragraph, SpanQuestion
 from cloze.tasks.tagged_reader import split_text
 from cloze.tasks.texts import LabeledText
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 from helpers import task_of
 from tiny_models import tiny_config, write_checkpoint, write_finetuned
 
@@ -77,7 +75,7 @@ def save_theirs(kind: Any, labels: Sequence[str], directory: Path) -> Any:
     config = transformers.BertConfig(**table, id2label=dict(enumerate(labels)))
     model = kind(config).eval()
     model.save_pretrained(directory)
-    WordPieceTokenizer.from_tokens(PIECES).save(directory)
+    cloze.WordPieceTokenizer.from_tokens(PIECES).save(directory)
     return model
 
 
@@ -127,7 +125,7 @@ def test_truncation_is_warned_of(classifier):
 
 def test_a_stream_is_answered_in_its_order(classifier, capsys):
     examples = (LabeledText("a b" if i % 3 else "c " * 20) for i in range(2500))
-    answers = classifier.stream(examples, progress=Progress())
+    answers = classifier.stream(examples, progress=cloze.Progress())
     first = next(answers)
     assert next(examples) == LabeledText("a b"), "more was read than one part"
     rest = list(answers)
@@ -263,7 +261,7 @@ def test_long_questions_are_warned_of(answerer):
 def test_logits_and_loss_of_a_question_are_those_of_transformers(answerer, tmp_path):
     theirs = transformers.AutoModelForQuestionAnswering.from_pretrained(answerer.directory).eval()
     theirs.save_pretrained(tmp_path)  # without the pooler, which this head does not read
-    WordPieceTokenizer.from_tokens(PIECES).save(tmp_path)
+    cloze.WordPieceTokenizer.from_tokens(PIECES).save(tmp_path)
     answerer = QuestionAnswerer.load(tmp_path, task="squad_v2", device="cpu")
     example = SpanQuestion("q", "a b", Paragraph("c d e f"), (Excerpt("d e", 2, 5),))
     batch = to_device(answerer.task.answer.batch(answerer.features(example)))
@@ -316,7 +314,9 @@ def test_models_for_other_tasks_are_refused(classifier, answerer, tagger, tmp_pa
         EntityTagger.load(tagger.directory, task="cola")
     labels = ("yes", "no")
     (tmp_path / "yes").mkdir()
-    save_model(tmp_path / "yes", BertModel(CONFIG), WordPieceTokenizer.from_tokens(PIECES), labels=labels)
+    save_model(
+        tmp_path / "yes", BertModel(CONFIG), cloze.WordPieceTokenizer.from_tokens(PIECES), labels=labels
+    )
     with pytest.raises(InputError, match="no tagger: its class 'yes' is not a tag such as B-PER"):
         EntityTagger.load(tmp_path / "yes", task="tagging")
     with pytest.raises(InputError, match=r"no ranker: .* names 2 classes, not one"):

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from cloze.errors import InputError
+import cloze
 from cloze.explorer.encoder_internals import batch_of
 from cloze.inference.pretrained_heads import FillMask, SentenceScorer
 from cloze.inference.pretrained_scores import evaluate_blimp, evaluate_fill
-from cloze.models.bert import BertModel
 from cloze.models.heads import BertForMaskedLM
 from tiny_models import tiny_config, write_checkpoint
 
@@ -39,7 +38,7 @@ def fill_mask(tmp_path: Path) -> FillMask:
     sizes = {"hidden_size": 6, "num_attention_heads": 2, "intermediate_size": 8}
     config = tiny_config(PIECES, max_position_embeddings=9, initializer_range=0.02, **sizes)
     generator = torch.Generator().manual_seed(0)
-    model = BertForMaskedLM(BertModel(config, generator=generator), generator=generator).eval()
+    model = BertForMaskedLM(cloze.BertModel(config, generator=generator), generator=generator).eval()
     with torch.no_grad():
         model.masked_lm.bias.copy_(4.0 * torch.arange(len(PIECES)))
     return FillMask.load(write_checkpoint(tmp_path / "model", model, PIECES), device="cpu")
@@ -90,7 +89,7 @@ def test_scores_do_not_depend_on_other_sentences(scorer):
 
 @pytest.mark.parametrize("texts", [["a", "a " * 1000], ("a", "a " * 1000)])
 def test_a_text_longer_than_the_model_is_refused(scorer, texts):
-    with pytest.raises(InputError, match=r"texts\[1\]: 1,002 tokens, the model takes"):
+    with pytest.raises(cloze.InputError, match=r"texts\[1\]: 1,002 tokens, the model takes"):
         scorer(texts)
 
 
@@ -132,7 +131,7 @@ def test_ranks_become_scores(fill_mask, tmp_path):
     ],
 )
 def test_questions_that_cannot_be_ranked_are_refused(fill_mask, tmp_path, text, message):
-    with pytest.raises(InputError, match=rf"questions\.tsv:3: {message}"):
+    with pytest.raises(cloze.InputError, match=rf"questions\.tsv:3: {message}"):
         evaluate_fill(fill_mask, table(tmp_path, "a [MASK]\tf", f"{text}\tf"))
 
 
@@ -159,5 +158,5 @@ def test_accuracies_are_means_of_paradigms(scorer, tmp_path):
     ],
 )
 def test_wrong_pairs_are_refused_with_their_line(scorer, tmp_path, pair, message):
-    with pytest.raises(InputError, match=rf"pairs\.jsonl\.xz:6: {message}"):
+    with pytest.raises(cloze.InputError, match=rf"pairs\.jsonl\.xz:6: {message}"):
         evaluate_blimp(scorer, write_pairs(tmp_path / "pairs.jsonl.xz", *PAIRS, pair))

@@ -17,7 +17,6 @@ from cloze.data.reading.files import read_lines
 from cloze.errors import DataWarning, InputError
 from cloze.inference.embedder import Embedder
 from cloze.inference.search import FOLDER, Hit, PassageIndex
-from cloze.models.bert import BertModel
 from cloze.tasks.arrays import normalize
 from helpers import task_of
 from tiny_models import tiny_config, write_checkpoint, write_finetuned
@@ -26,7 +25,7 @@ TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdef.", "\u1100", "#
 
 
 def write_model(path: Path, seed: int = 2, *, truncate_dim: int | None = None, **prompts: str) -> Path:
-    encoder = BertModel(tiny_config(TOKENS), generator=torch.Generator().manual_seed(seed))
+    encoder = cloze.BertModel(tiny_config(TOKENS), generator=torch.Generator().manual_seed(seed))
     plain = write_checkpoint(path.with_name("plain"), encoder, TOKENS)
     Embedder.load(plain, device="cpu", pooling="mean", max_seq_length=10).save(path)
     if prompts:

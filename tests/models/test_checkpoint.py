@@ -6,16 +6,15 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+import cloze
 from cloze.artifacts import write_directory
 from cloze.errors import InputError, RunError
 from cloze.models import checkpoint
-from cloze.models.bert import BertModel
 from cloze.models.checkpoint import load_model, save_model
 from cloze.models.encoder import build_encoder, find_size
 from cloze.models.external_weights import load_external_model
 from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
 from cloze.tokenization.loading import load_tokenizer
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import write_checkpoint
 
 WORDS = ["the", "capital", "of", "france", "is", "paris", ".", "##s", "a", "b", "##c"]
@@ -24,7 +23,7 @@ PIECES = ["[PAD]", *(f"[unused{i}]" for i in range(83)), "[UNK]", "[CLS]", "[SEP
 
 @pytest.fixture
 def tokenizer():
-    return WordPieceTokenizer.from_tokens(PIECES)
+    return cloze.WordPieceTokenizer.from_tokens(PIECES)
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def test_encoder_loads_without_heads(saved, pretraining_model):
 
 
 def test_classifier_with_another_number_of_labels_is_refused(config, tokenizer, tmp_path):
-    model = BertForSequenceClassification(BertModel(config), num_labels=3)
+    model = BertForSequenceClassification(cloze.BertModel(config), num_labels=3)
     save_model(tmp_path, model, tokenizer, labels=["no", "yes", "maybe"])
     message = r"classifier\.weight has shape \[3, 48\], the config says \[2, 48\]"
     with pytest.raises(InputError, match=message):
@@ -104,7 +103,7 @@ def test_manifest_of_another_kind_is_refused(saved, tmp_path):
 
 
 def test_more_tokens_than_embeddings_are_not_saved(pretraining_model, tmp_path):
-    many = WordPieceTokenizer.from_tokens([*PIECES, *(f"w{i}" for i in range(5))])
+    many = cloze.WordPieceTokenizer.from_tokens([*PIECES, *(f"w{i}" for i in range(5))])
     with pytest.raises(ValueError, match="104 tokens, the model has 103 embeddings"):
         save_model(tmp_path, pretraining_model, many)
 

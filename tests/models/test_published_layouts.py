@@ -11,9 +11,8 @@ import torch
 import transformers
 from safetensors.torch import save_file
 
+import cloze
 from cloze.data.batch import collate
-from cloze.inference.embedder import Embedder
-from cloze.inference.pretrained_heads import FillMask
 from cloze.models.batch import to_device
 from cloze.models.checkpoint import load_model
 from cloze.reports.describe import describe
@@ -130,8 +129,8 @@ def test_published_layout_loads_as_it_is(name, tmp_path, recwarn):
         torch.testing.assert_close(ours.pooled_output, expected.pooler_output, atol=1e-5, rtol=0)
     written = [w for name, w in theirs.named_parameters() if layout.pooler or "pooler" not in name]
     assert describe(tmp_path / "model").facts["parameters"] == sum(weight.numel() for weight in written)
-    assert Embedder.load(tmp_path / "model", device="cpu")(["w2 w4"]).shape == (1, 24)
+    assert cloze.Embedder.load(tmp_path / "model", device="cpu")(["w2 w4"]).shape == (1, 24)
     if layout.head in ("BertForMaskedLM", "BertForPreTraining"):
         logits = output.prediction_logits if "prediction_logits" in output else output.logits
-        probabilities = FillMask.load(tmp_path / "model", device="cpu").probabilities("w2 w4 [MASK]")
+        probabilities = cloze.FillMask.load(tmp_path / "model", device="cpu").probabilities("w2 w4 [MASK]")
         np.testing.assert_allclose(probabilities[0], logits[0, 3].softmax(-1), atol=1e-5, rtol=0)

@@ -7,9 +7,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from cloze.models.bert import BertModel
+import cloze
 from cloze.models.heads import BertForPreTraining, BertForQuestionAnswering, BertForTokenClassification
-from cloze.tasks.task import Task
 from helpers import task_of
 from tiny_models import tiny_config, write_checkpoint
 
@@ -37,11 +36,11 @@ def make_models(directory: Path) -> dict[str, Path]:
     """Write a model for each view; return where they are by their names."""
     generator = torch.Generator().manual_seed(5)
 
-    def encoder() -> BertModel:
-        return BertModel(CONFIG, generator=generator)
+    def encoder() -> cloze.BertModel:
+        return cloze.BertModel(CONFIG, generator=generator)
 
     tags = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
-    made: dict[str, tuple[nn.Module, Task | None]] = {
+    made: dict[str, tuple[nn.Module, cloze.Task | None]] = {
         "pretrained": (BertForPreTraining(encoder(), generator=generator), None),
         "answers": (
             BertForQuestionAnswering(encoder(), generator=generator),
@@ -59,10 +58,10 @@ def make_models(directory: Path) -> dict[str, Path]:
     return paths | {"classifier": make_classifier(directory / "classifier", BLAME_OR_PRAISE)}
 
 
-def make_classifier(directory: Path, task: Task, *, bias: float = 0.0) -> Path:
+def make_classifier(directory: Path, task: cloze.Task, *, bias: float = 0.0) -> Path:
     """Write a classifier, a regression or a ranker; `bias` is added to the logit of its first label."""
     generator = torch.Generator().manual_seed(6)
-    model = task.answer.head(BertModel(CONFIG, generator=generator), generator=generator)
+    model = task.answer.head(cloze.BertModel(CONFIG, generator=generator), generator=generator)
     with torch.no_grad():
         model.output_layer.bias[0] += bias
     return write_checkpoint(

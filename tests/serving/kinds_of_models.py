@@ -6,10 +6,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from cloze.models.bert import BertModel
+import cloze
 from cloze.models.heads import BertForPreTraining
 from cloze.models.sentence_transformers import SentenceEncoderConfig, save_sentence_encoder_config
-from cloze.tasks.task import Task
 from helpers import task_of
 from tiny_models import tiny_config, write_checkpoint
 
@@ -20,7 +19,7 @@ PIECES = (
     *(f"##{letter}" for letter in LETTERS),
 )
 CONFIG = tiny_config(PIECES, num_hidden_layers=2, max_position_embeddings=40)
-TASKS: dict[str, Task] = {
+TASKS: dict[str, cloze.Task] = {
     "classifier": task_of("classification", labels=("bad", "good", "so-so")),
     "tagger": task_of("tagging", labels=("O", "B-X", "I-X", "B-Y", "I-Y")),
     "squad": task_of("squad_v2", null_threshold=-0.25, doc_stride=8),
@@ -31,8 +30,10 @@ TASKS: dict[str, Task] = {
 }
 
 
-def write_model(path: Path, head: Callable[[BertModel], nn.Module], task: Task | None = None) -> Path:
-    model = head(BertModel(CONFIG, generator=torch.Generator().manual_seed(len(path.name))))
+def write_model(
+    path: Path, head: Callable[[cloze.BertModel], nn.Module], task: cloze.Task | None = None
+) -> Path:
+    model = head(cloze.BertModel(CONFIG, generator=torch.Generator().manual_seed(len(path.name))))
     problem_type = None if task is None else task.answer.problem_type
     return write_checkpoint(path, model, PIECES, task, max_seq_length=24, problem_type=problem_type)
 
@@ -50,7 +51,7 @@ def write_models(folder: Path) -> dict[str, Path]:
 
 def write_sentence_encoder(path: Path) -> Path:
     """Write an encoder with prompts and a short limit, in the files of sentence-transformers."""
-    write_checkpoint(path, BertModel(CONFIG, generator=torch.Generator().manual_seed(4)), PIECES)
+    write_checkpoint(path, cloze.BertModel(CONFIG, generator=torch.Generator().manual_seed(4)), PIECES)
     (path / "manifest.json").unlink()
     prompts = {"query": "a b: ", "empty": ""}
     settings = SentenceEncoderConfig(pooling="mean", normalize=True, max_seq_length=20, prompts=prompts)

@@ -25,7 +25,6 @@ from cloze.explorer.encoder_internals import (
 from cloze.explorer.word_in_context import word_in_context
 from cloze.inference.explain import explain
 from cloze.inference.predictor import Predictor
-from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.serving.lessons import read_lessons
 from cloze.tasks.texts import LabeledText
@@ -54,9 +53,11 @@ def write_models(directory: Path) -> None:
     """Write a random model of 12 layers and a classifier on it, and a fine-tuned cloze-mini."""
     config = replace(CONFIG, vocab_size=len(TOKENS), num_hidden_layers=12, num_attention_heads=12)
     generator = torch.Generator().manual_seed(9)
-    deep = BertForPreTraining(BertModel(config, generator=generator), generator=generator)
+    deep = BertForPreTraining(cloze.BertModel(config, generator=generator), generator=generator)
     write_checkpoint(directory / "deep", deep, TOKENS, max_seq_length=128)
-    classifier = BLAME_OR_PRAISE.answer.head(BertModel(config, generator=generator), generator=generator)
+    classifier = BLAME_OR_PRAISE.answer.head(
+        cloze.BertModel(config, generator=generator), generator=generator
+    )
     write_checkpoint(directory / "deep-classifier", classifier, TOKENS, BLAME_OR_PRAISE, max_seq_length=128)
     cloze.finetune(
         "classification", model="cloze-mini", train=LABELED, output=directory / "mini-classifier", epochs=1

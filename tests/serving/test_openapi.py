@@ -14,11 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import load_all_checks
 
+import cloze
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel
-from cloze.tokenization.tokenizer import Tokenizer
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 load_all_checks()
 pytestmark = pytest.mark.protected
@@ -102,9 +101,9 @@ def test_only_one_thread_tokenizes(client, monkeypatch):
 
         monkeypatch.setattr(kind, name, recorded)
 
-    record(Tokenizer, "encode")
-    record(Tokenizer, "decode")
-    record(WordPieceTokenizer, "ids")
+    record(cloze.Tokenizer, "encode")
+    record(cloze.Tokenizer, "decode")
+    record(cloze.WordPieceTokenizer, "ids")
     examples = _examples(client)
     assert len(examples) > 15
     for path, example in examples.items():

@@ -18,7 +18,6 @@ from server_process import ServerProcess
 import cloze
 from cloze.cli import load_verb, main
 from cloze.cli.parser import Command
-from cloze.errors import InputError
 from cloze.serving.app import create_app, warm_up
 from cloze.serving.json_log import REQUESTS
 from cloze.serving.limits import Limits
@@ -134,7 +133,7 @@ def test_each_of_several_keys_is_right_and_the_file_is_read_again(bert, tmp_path
 @pytest.mark.parametrize(("text", "line"), [("", 1), (f"{KEYS[0]}\nshort\n", 2), ("a key with spaces", 1)])
 def test_a_line_that_is_not_a_key_is_refused(tmp_path, text, line):
     (tmp_path / "keys").write_text(text)
-    with pytest.raises(InputError, match=f"line {line} has not 16 to 8,192 printable ASCII"):
+    with pytest.raises(cloze.InputError, match=f"line {line} has not 16 to 8,192 printable ASCII"):
         KeyFile(tmp_path / "keys")
 
 

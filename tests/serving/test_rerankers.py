@@ -12,10 +12,7 @@ from clients import client_of, listening
 
 import cloze
 from cloze.cli import main
-from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
-from cloze.inference.text_predictors import TextRanker
-from cloze.models.bert import BertModel
 from cloze.models.heads import BertForSequenceClassification
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
@@ -44,7 +41,7 @@ CONFIGS: dict[str, tuple[dict[str, object], bool]] = {
 def write_classifier(path: Path, num_labels: int = 1, **entries: object) -> Path:
     """Write a classifier as transformers does, without files of cloze alone."""
     generator = torch.Generator().manual_seed(5)
-    encoder = BertModel(tiny_config(PIECES, max_position_embeddings=40), generator=generator)
+    encoder = cloze.BertModel(tiny_config(PIECES, max_position_embeddings=40), generator=generator)
     model = BertForSequenceClassification(encoder, num_labels=num_labels, generator=generator)
     write_checkpoint(path, model, PIECES, labels=[f"LABEL_{i}" for i in range(num_labels)])
     (path / "manifest.json").unlink()
@@ -82,7 +79,7 @@ def test_scores_are_those_of_sentence_transformers(tmp_path, name):
     assert np.ptp(scores) > 0.1
     for directory in (path, tmp_path / "imported"):
         with pytest.warns(UserWarning, match="longer than 40 tokens: truncated"):
-            ranked = (ranker := TextRanker.load(directory, device="cpu"))(QUERY, TEXTS)
+            ranked = (ranker := cloze.TextRanker.load(directory, device="cpu"))(QUERY, TEXTS)
         ranker.save(tmp_path / "saved", overwrite=True)
         np.testing.assert_allclose(cross_encoder(tmp_path / "saved").predict(pairs), scores, atol=1e-6)
         by_index = sorted(ranked, key=lambda passage: passage.index)
@@ -183,7 +180,7 @@ def test_sentence_transformers_scores_regressions_of_cloze_alike(tmp_path):
 )
 def test_other_activations_are_refused_by_name(tmp_path, num_labels, activation, message):
     path = write_classifier(tmp_path / "model", num_labels, sentence_transformers=activation)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(cloze.InputError, match=message):
         Predictor.load(path, device="cpu")
 
 
@@ -200,7 +197,7 @@ def test_prompts_and_modules_of_cross_encoders_are_refused_by_name(tmp_path, set
     (path / "config_sentence_transformers.json").write_text(json.dumps(table))
     if modules is not None:
         (path / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(cloze.InputError, match=message):
         Predictor.load(path, device="cpu")
 
 

@@ -16,11 +16,7 @@ import numpy as np
 import pytest
 
 import cloze
-from cloze.api.evaluation import EvaluationResult
 from cloze.finetuning.data import count_classes
-from cloze.tasks.task import Task
-from cloze.tokenization.tokenizer import Tokenizer
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 from family_cases import CASES, FAMILIES, Case, gold_output
 from helpers import task_of
 
@@ -38,7 +34,7 @@ DATA = {
 ANSWERS = ("right", "wrong", "partly", "blank")
 
 
-def _output(task: Task, feature: Any, number: int, kind: str) -> Any:
+def _output(task: cloze.Task, feature: Any, number: int, kind: str) -> Any:
     """Return the output of a model whose answers are right, or of which all, every other or none say something."""
     right = gold_output(task, feature)
     if kind == "blank":
@@ -60,7 +56,7 @@ def _rounded(value: Any) -> Any:
     return [_rounded(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _measure(name: str, folder: Path, tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
+def _measure(name: str, folder: Path, tokenizer: cloze.Tokenizer) -> Iterator[dict[str, Any]]:
     """Yield everything that is told of some answers to the data of a task, and of its baselines."""
     task_name, case = DATA[name]
     path = folder / case.file
@@ -77,7 +73,7 @@ def _measure(name: str, folder: Path, tokenizer: Tokenizer) -> Iterator[dict[str
             predictions.append(task.answer.decode(example, features, outputs))
         answers = list(zip(examples, predictions, strict=True))
         scores = task.score(examples, predictions)
-        fitted = EvaluationResult(
+        fitted = cloze.EvaluationResult(
             scores, data="a", counts={"examples": len(answers)}, task=task, answers=answers
         )
         rows = json.loads(json.dumps(list(fitted.predictions)))
@@ -102,7 +98,7 @@ def _measure(name: str, folder: Path, tokenizer: Tokenizer) -> Iterator[dict[str
         yield {"data": name, "baseline": result.baseline, "scores": result.scores}
 
 
-def _lines(name: str, folder: Path, tokenizer: Tokenizer) -> list[Any]:
+def _lines(name: str, folder: Path, tokenizer: cloze.Tokenizer) -> list[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return [json.loads(json.dumps(_rounded(row))) for row in _measure(name, folder, tokenizer)]
@@ -119,7 +115,7 @@ if __name__ == "__main__":
     sys.path.append(str(Path(__file__).parents[1]))
     from nano_fixtures import TOKENS
 
-    small = WordPieceTokenizer.from_tokens(TOKENS, model_max_length=40)
+    small = cloze.WordPieceTokenizer.from_tokens(TOKENS, model_max_length=40)
     with tempfile.TemporaryDirectory() as temporary, GOLDEN.open("w", encoding="utf-8") as file:
         for key in DATA:
             file.writelines(json.dumps(row) + "\n" for row in _lines(key, Path(temporary), small))

@@ -7,14 +7,11 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from cloze.api.evaluation import EvaluationResult
+import cloze
 from cloze.cli import load_verb
-from cloze.errors import InputError
-from cloze.tasks.answers.one_label import ClassPrediction
 from cloze.tasks.arrays import softmax
 from cloze.tasks.calibration import calibration_error, cross_fitted_error, fit_temperature
 from cloze.tasks.config import with_settings
-from cloze.tasks.task import Task
 from cloze.tasks.texts import LabeledText
 from helpers import task_of
 
@@ -33,7 +30,7 @@ def _examples(targets: Sequence[int]) -> list[LabeledText]:
     return [LabeledText("x", gold="abc"[target]) for target in targets]
 
 
-def _predictions(task: Task, logits: np.ndarray) -> list[ClassPrediction]:
+def _predictions(task: cloze.Task, logits: np.ndarray) -> list[cloze.ClassPrediction]:
     return [task.answer.decode(LabeledText("x"), [], [row]) for row in logits]
 
 
@@ -109,7 +106,9 @@ def test_temperature_changes_probabilities_and_no_labels():
     assert on_others.error == pytest.approx(calibration_error(logits, targets, tuned.answer.temperature))
     assert answer.calibrated(examples, calibrated) == (answer, 1.0)  # once
     answers = list(zip(examples, calibrated, strict=True))
-    _, printed = load_verb("evaluate").show(EvaluationResult({}, data="dev", task=tuned, answers=answers))
+    _, printed = load_verb("evaluate").show(
+        cloze.EvaluationResult({}, data="dev", task=tuned, answers=answers)
+    )
     errors = f"{on_others.error:.4f} at temperature {temperature:.3g}, {on_others.error_before:.4f} at 1"
     assert f"  calibration error {errors}\n" in printed
 
@@ -142,12 +141,12 @@ def test_predictions_of_a_file_that_lack_labels_are_not_calibrated():
 
 def test_temperature_is_fitted_and_not_given_and_averaged():
     assert TASK.with_settings(dict(temperature=2.0)).averaged([TASK]).answer.temperature == 1.5
-    with pytest.raises(InputError, match="temperature cannot change after training"):
+    with pytest.raises(cloze.InputError, match="temperature cannot change after training"):
         with_settings(TASK, {"classification.temperature": 2}, is_trained=True)
     given = with_settings(TASK, {"classification.temperature": 2})
     with pytest.raises(
-        InputError, match=r"^classification\.temperature: is fitted .* `classification\.calibrate=true`"
+        cloze.InputError, match=r"^classification\.temperature: is fitted .* `classification\.calibrate=true`"
     ):
         given.fit(_examples([0, 1]))
-    with pytest.raises(InputError, match=r"temperature: 0.0 is not above 0"):
+    with pytest.raises(cloze.InputError, match=r"temperature: 0.0 is not above 0"):
         with_settings(TASK, {"classification.temperature": 0})

@@ -17,7 +17,6 @@ from cloze.data.reading.annotations import ANNOTATION_TOOLS
 from cloze.data.reading.directories import source_sha256
 from cloze.errors import DataWarning, InputError
 from cloze.tasks.data import find_files, open_data
-from cloze.tasks.registry import find_task
 from helpers import task_of, write_rows
 
 ADA = "Ada lives in Oslo"
@@ -187,13 +186,13 @@ def test_spans_of_brat_that_tags_cannot_mark_are_refused(tmp_path, span, message
 
 def test_texts_of_brat_are_answered_without_annotations(tmp_path):
     path = write(tmp_path, "d", brat(a_txt="Ada ran", b_txt="It ran"))
-    texts = find_task("tagging").examples(path, labeled=False)
+    texts = cloze.find_task("tagging").examples(path, labeled=False)
     assert [example.text for example in texts] == ["Ada ran", "It ran"]
 
 
 def test_splits_of_a_dataset_are_found_and_named(tmp_path):
     path = write(tmp_path, "d", save_splits)
-    task = find_task("classification")
+    task = cloze.find_task("classification")
     assert find_files(task, str(path), None) == (str(path / "train"), str(path / "validation"))
     split = datasets.Dataset.from_dict(rows("text", "label"))
     datasets.DatasetDict({"test": split}).save_to_disk(tmp_path / "e")
@@ -214,7 +213,7 @@ def test_numbered_parts_are_read_together_or_alone(tmp_path):
         whole.shard(3, part, contiguous=True).to_parquet(folder / f"train-{name}.parquet")
         whole.shard(3, part, contiguous=True).to_csv(folder / f"part-{name}.csv")
     whole.to_parquet(folder / "validation-00000-of-00001.parquet")
-    task = find_task("classification")
+    task = cloze.find_task("classification")
     for place in (folder, folder.parent):
         train, dev = find_files(task, str(place), None)
         assert dev is not None

@@ -19,12 +19,10 @@ from typing import Any
 import pyarrow
 import pytest
 
+import cloze
 from cloze.data.reading.tagged_text import Sentence
-from cloze.errors import InputError
 from cloze.tasks.data import read_memory
 from cloze.tasks.questions import Paragraph, SpanQuestion
-from cloze.tasks.registry import find_task
-from cloze.tasks.task import Task
 from family_cases import CASES, Case
 from helpers import task_of, write_rows
 
@@ -156,13 +154,13 @@ def describe(read: Callable[[], Any], folder: Path | str) -> list[str]:
             text = json.dumps(examples, ensure_ascii=False, sort_keys=True).replace(str(folder), "")
             digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
             result = f"{len(examples)} {digest}"
-        except InputError as error:
+        except cloze.InputError as error:
             result = str(error)
     lines = [result, *(str(warning.message) for warning in caught)]
     return [line.replace(str(folder), "")[:160] for line in lines]
 
 
-def _read_memory(task: Task, rows: Any, *, labeled: bool) -> Iterator[Any]:
+def _read_memory(task: cloze.Task, rows: Any, *, labeled: bool) -> Iterator[Any]:
     configured, file = read_memory(task, rows, "rows", labeled=labeled)
     for example in configured.examples(file, labeled=labeled):
         yield dataclasses.replace(example, where="") if isinstance(example, SpanQuestion) else example
@@ -238,7 +236,7 @@ def read_shared(shared: Path) -> dict[str, list[str]]:
     for task, path in jobs:
         for mode, labeled in LABELED.items():
             name = f"{task} {mode} {path.relative_to(shared)}"
-            results[name] = describe(partial(find_task(task).examples, path, labeled=labeled), shared)
+            results[name] = describe(partial(cloze.find_task(task).examples, path, labeled=labeled), shared)
     return results
 
 

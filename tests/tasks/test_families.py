@@ -10,15 +10,14 @@ import torch
 from safetensors.torch import load_file
 from torch.nn import functional
 
+import cloze
 from cloze.data.reading.tagged_text import Sentence, TaggedText
 from cloze.errors import InputError
 from cloze.finetuning.data import read_examples
 from cloze.inference.predictor import Predictor
 from cloze.models.batch import to_device
 from cloze.models.torch_engine import TorchEngine
-from cloze.tasks.answers.choice import ChoicePrediction
 from cloze.tasks.answers.label_set import LabelSetPrediction
-from cloze.tasks.answers.one_label import ClassPrediction
 from cloze.tasks.answers.tags import TagPrediction
 from cloze.tasks.config import with_settings
 from cloze.tasks.predict import predict
@@ -37,7 +36,7 @@ def _sets(*labels, separator=","):
 
 
 def _predictions(*labels):
-    return [ClassPrediction(label, 1.0, {}) for label in labels]
+    return [cloze.ClassPrediction(label, 1.0, {}) for label in labels]
 
 
 TASK = task_of("classification", labels=("no", "yes"))
@@ -71,7 +70,7 @@ def _choices(*labels):
 
 
 def _chosen(*indices):
-    return [ChoicePrediction(index, 1.0, []) for index in indices]
+    return [cloze.ChoicePrediction(index, 1.0, []) for index in indices]
 
 
 def _words(tags):

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import cloze
-from cloze.errors import InputError
 from helpers import write_rows
 
 pytestmark = pytest.mark.protected
@@ -36,7 +35,7 @@ def test_predictions_are_scored_or_refused(tmp_path, task, settings, predictions
             rows = list(map(tuple, part))
         data.append(rows)
     if isinstance(expected, str):
-        with pytest.raises(InputError) as raised:
+        with pytest.raises(cloze.InputError) as raised:
             cloze.score(task, *data, settings=settings)
         for words in expected.replace("GOLD", str(data[1])).split(" … "):
             assert words in str(raised.value).replace(f"{tmp_path}/gold.jsonl", "gold.jsonl")

@@ -8,7 +8,6 @@ import pytest
 
 import cloze
 from cloze.cli import main
-from cloze.errors import InputError
 from cloze.tasks.data import find_split_file
 from cloze.tasks.prediction_files import read_by_id
 from helpers import task_of
@@ -41,14 +40,14 @@ def test_compressed_benchmark_files_are_found(tmp_path):
     (tmp_path / "train-v2.0.json.xz").write_bytes(lzma.compress(json.dumps(GOOD).encode("utf-8-sig")))
     file = find_split_file(task_of("squad_v2"), tmp_path, "train")
     assert len(list(task_of("squad_v2").examples(file))) == 2
-    with pytest.raises(InputError, match=r"no train-v1.1.json nor"):
+    with pytest.raises(cloze.InputError, match=r"no train-v1.1.json nor"):
         find_split_file(task_of("squad_v1"), tmp_path, "train")
 
 
 @pytest.mark.protected
 def test_missing_files_are_refused(tmp_path):
     for path, what in ((tmp_path, "is a directory"), (tmp_path / "none.json", "no such file")):
-        with pytest.raises(InputError, match=what):
+        with pytest.raises(cloze.InputError, match=what):
             list(task_of("squad_v1").examples(path))
 
 
@@ -82,7 +81,7 @@ def test_odds_must_be_finite_numbers(form, number, tmp_path):
     )
     answers = _write(tmp_path / "answers.json", {"q1": "Warsaw"})
     odds = _write(tmp_path / "odds.json", form.format(number))
-    with pytest.raises(InputError, match=r"odds\.json: the value of 'q1': .* is not a number"):
+    with pytest.raises(cloze.InputError, match=r"odds\.json: the value of 'q1': .* is not a number"):
         cloze.score("squad_v2", answers, gold, na_prob=odds)
 
 

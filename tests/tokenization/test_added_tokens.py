@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from cloze.errors import InputError
+import cloze
 from cloze.tokenization.loading import load_tokenizer
 from cloze.tokenization.tokenizer_files import AddedToken
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 from tiny_models import SPECIAL
 
 TOKENS = [
@@ -39,7 +38,7 @@ def folder(tmp_path_factory):
 
 def add(directory, entries, *, lowercase=True):
     """Write a tokenizer, add tokens with transformers, save it, and return it."""
-    WordPieceTokenizer.from_tokens(TOKENS, lowercase=lowercase).save(directory)
+    cloze.WordPieceTokenizer.from_tokens(TOKENS, lowercase=lowercase).save(directory)
     theirs = AutoTokenizer.from_pretrained(directory)
     for word, flags in entries:
         theirs.add_tokens(tokenizers.AddedToken(word, **{flag: flag in flags for flag in FLAGS}))
@@ -68,7 +67,7 @@ def test_added_tokens_are_matched_as_in_transformers(folder, entries, text, lowe
 def write_words_beside_vocabulary(directory, file):
     """Write a tokenizer without `tokenizer.json`, with two added words in another file."""
     words = {"[CLS]": TOKENS.index("[CLS]"), "covid19": len(TOKENS), "pcr-test": len(TOKENS) + 1}
-    WordPieceTokenizer.from_tokens(TOKENS).save(directory)
+    cloze.WordPieceTokenizer.from_tokens(TOKENS).save(directory)
     (directory / "tokenizer.json").unlink()
     decoder = {str(number): {"content": word, "special": word == "[CLS]"} for word, number in words.items()}
     table = words if file == "added_tokens.json" else {"added_tokens_decoder": decoder, "do_lower_case": True}
@@ -100,7 +99,7 @@ def test_words_are_matched_in_a_corpus_and_special_tokens_are_not(tmp_path):
 
 def test_added_token_keeps_its_id_where_words_follow_it():
     tokens = (*TOKENS[:5], "zz", *TOKENS[5:])
-    tokenizer = WordPieceTokenizer(
+    tokenizer = cloze.WordPieceTokenizer(
         tokens, added_tokens=(AddedToken("zz", special=False, in_wordpiece=False),)
     )
     assert tokenizer.encode("azza").input_ids[1:-1] == [tokens.index(token) for token in ("a", "zz", "a")]
@@ -112,7 +111,7 @@ def test_question_answering_names_words_that_it_does_not_match(tmp_path, file):
         add(tmp_path, [("pcr-test", set())])
     else:
         write_words_beside_vocabulary(tmp_path, file)
-    with pytest.raises(InputError, match=r"adds the words .*pcr-test.* Write all tokens to vocab.txt"):
+    with pytest.raises(cloze.InputError, match=r"adds the words .*pcr-test.* Write all tokens to vocab.txt"):
         _ = load_tokenizer(tmp_path).google_tokenizer
     tokens = load_tokenizer(tmp_path).tokens  # the remedy
     (tmp_path / "vocab.txt").write_text("\n".join(tokens) + "\n")

@@ -9,7 +9,6 @@ from test_library_tokenizer import write
 from transformers import AutoModel, AutoTokenizer
 
 import cloze
-from cloze.errors import InputError
 
 LONG = "the moor was dark and the hound was heard by all of them"
 TEXTS = ["She closed the door.", "A [MASK] door", "", LONG]
@@ -57,9 +56,13 @@ def test_no_texts_are_arrays_without_rows(padding):
 @pytest.mark.parametrize(
     ("keywords", "error", "named"),
     [
-        ({"return_tensors": "pt"}, InputError, "padding=True"),
-        ({"return_tensors": "pt", "padding": "max_length", "max_length": 8}, InputError, "truncation=True"),
-        ({"return_tensors": "tf"}, InputError, "return_tensors"),
+        ({"return_tensors": "pt"}, cloze.InputError, "padding=True"),
+        (
+            {"return_tensors": "pt", "padding": "max_length", "max_length": 8},
+            cloze.InputError,
+            "truncation=True",
+        ),
+        ({"return_tensors": "tf"}, cloze.InputError, "return_tensors"),
         ({"paddin": True}, TypeError, "padding=…"),
     ],
 )

@@ -10,7 +10,6 @@ import pytest
 import cloze
 from cloze.cli import main
 from cloze.errors import DataWarning
-from cloze.models.bert import BertModel
 from cloze.models.heads import BertForPreTraining
 from cloze.tokenization.unknown import UnknownWords, unknown_words
 from helpers import task_of
@@ -26,7 +25,7 @@ REMEDY = (
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     tokens, task = (*SPECIAL, "fine", "day"), task_of("classification", labels=("bad", "good"))
-    encoder, folder = BertModel(tiny_config(tokens)), tmp_path_factory.mktemp("unknown")
+    encoder, folder = cloze.BertModel(tiny_config(tokens)), tmp_path_factory.mktemp("unknown")
     classifier = write_checkpoint(folder / "classifier", task.answer.head(encoder), tokens, task)
     pretrained = write_checkpoint(folder / "pretrained", BertForPreTraining(encoder), tokens)
     return {"classifier": classifier, "pretrained": pretrained}

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from cloze.errors import InputError
-from cloze.models.bert import BertConfig, BertModel
+import cloze
 from cloze.models.encoder import HiddenMatrix
 from cloze.models.heads import BertForPreTraining
 from cloze.training import optimizer as optimizers
@@ -19,7 +18,7 @@ from cloze.training.optimizer import (
     set_learning_rate,
 )
 
-NANO = BertConfig(
+NANO = cloze.BertConfig(
     vocab_size=50, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20
 )
 
@@ -69,7 +68,7 @@ def test_query_key_and_value_are_orthogonalized_separately():
 
 def test_muon_trains_layer_matrices_and_adamw_the_rest():
     torch.manual_seed(3)
-    model = BertForPreTraining(BertModel(NANO))
+    model = BertForPreTraining(cloze.BertModel(NANO))
     config = OptimizerConfig(learning_rate=1e-3, bias_correction=True, muon=MuonConfig(learning_rate=5e-3))
     optimizer = build_optimizer(model, config)
     for parameter in model.parameters():
@@ -85,14 +84,14 @@ def test_muon_trains_layer_matrices_and_adamw_the_rest():
 
 
 def test_muon_without_layers_is_refused():
-    with pytest.raises(InputError, match=r"optimizer\.muon.*no layer"):
+    with pytest.raises(cloze.InputError, match=r"optimizer\.muon.*no layer"):
         build_optimizer(nn.Linear(3, 5), OptimizerConfig(muon=MuonConfig()))
 
 
 def test_a_step_with_an_infinite_gradient_changes_nothing_and_others_are_as_without_the_flag():
     torch.manual_seed(3)
     config = OptimizerConfig(learning_rate=0.1, muon=MuonConfig(weight_decay=0.1), bias_correction=True)
-    models = [BertModel(NANO) for _ in range(2)]
+    models = [cloze.BertModel(NANO) for _ in range(2)]
     models[1].load_state_dict(models[0].state_dict())
     optimizers = [build_optimizer(model, config) for model in models]
     for optimizer in optimizers:

@@ -11,8 +11,6 @@ import torch
 
 import cloze
 from cloze.artifacts import is_free
-from cloze.errors import InputError
-from cloze.models.bert import BertModel
 from cloze.training.distributed import DistributedContext
 from cloze.training.run_directory import create_run_directory, is_run, run_lock
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
@@ -72,7 +70,7 @@ def test_a_kill_during_creation_leaves_a_free_directory(tmp_path):
 @pytest.mark.parametrize("resume", [True, False])
 def test_a_run_whose_creation_was_killed_is_started_with_rows_in_memory(tmp_path, resume):
     tokens, run = (*SPECIAL, "good", "bad"), tmp_path / "run"
-    model = write_checkpoint(tmp_path / "tiny", BertModel(tiny_config(tokens)), tokens)
+    model = write_checkpoint(tmp_path / "tiny", cloze.BertModel(tiny_config(tokens)), tokens)
     create(run)
     (run / "run.toml").rename(run / ".writing-run.toml-0123456789abcdef")
     rows = [(word, word) for word in ("good", "bad")] * 8
@@ -90,7 +88,7 @@ def test_a_directory_with_other_files_is_not_free(tmp_path, files):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text("")
     assert not is_free(tmp_path)
-    with pytest.raises(InputError, match="already exists"):
+    with pytest.raises(cloze.InputError, match="already exists"):
         create(tmp_path)
     assert all((tmp_path / file).exists() for file in files)
 
@@ -99,12 +97,12 @@ def test_a_run_stays_locked_while_it_is_replaced_and_is_kept_without_overwrite(t
     run = tmp_path / "run"
     assert is_free(run)
     create(run)
-    with pytest.raises(InputError, match="already exists"):
+    with pytest.raises(cloze.InputError, match="already exists"):
         create(run, "seed = 2\n")
     assert (run / "run.toml").read_text() == "seed = 1\n"
     with run_lock(run, ALONE):
         create_run_directory(run, "seed = 2\n", overwrite=True)
-        with pytest.raises(InputError, match="another process is using this run"):
+        with pytest.raises(cloze.InputError, match="another process is using this run"):
             create(run, overwrite=True)
     assert (run / "run.toml").read_text() == "seed = 2\n"
 

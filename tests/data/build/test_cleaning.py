@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cloze
 from cloze.data.build.cleaning import (
     STEPS,
     CleaningConfig,
@@ -20,8 +21,6 @@ from cloze.data.build.cleaning import (
     clean_all,
 )
 from cloze.data.reading.documents import Document
-from cloze.tokenization.tokenizer import Tokenizer
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 
 EVERYTHING = CleaningConfig()
 UNTOUCHED = CleaningCounts()
@@ -168,8 +167,8 @@ def test_cleaning_does_not_change_uncased_tokens(uncased_tokenizer, text):
 
 
 @pytest.fixture(scope="session")
-def uncased_tokenizer(uncased_vocabulary: list[str]) -> Tokenizer:
-    return WordPieceTokenizer.from_tokens(uncased_vocabulary)
+def uncased_tokenizer(uncased_vocabulary: list[str]) -> cloze.Tokenizer:
+    return cloze.WordPieceTokenizer.from_tokens(uncased_vocabulary)
 
 
 @pytest.mark.parametrize("name", ["sample_text.txt", "novel.txt.xz"])

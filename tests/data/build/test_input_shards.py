@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cloze
 from cloze.data.build.cleaning import CleaningConfig
 from cloze.data.build.input_shards import (
     BuildRun,
@@ -25,8 +26,6 @@ from cloze.data.build.input_shards import (
     total_bytes,
 )
 from cloze.data.reading.documents import Document, split_into_parts
-from cloze.errors import InputError
-from cloze.progress import Progress
 
 
 def read(input_shards: list[InputShard]) -> list[Document]:
@@ -168,7 +167,7 @@ def test_counts_and_the_first_error_do_not_depend_on_the_workers(tmp_path, worke
     assert (found.cleaning.control.documents, found.cleaning.short_documents.documents) == (500, 1)
     (tmp_path / "a.jsonl").write_text("".join((ROW * 90, "not JSON\n") * 5))
     (tmp_path / "b.jsonl").write_text("nor this\n")
-    with pytest.raises(InputError, match=r"a.jsonl:91: not JSON"):
+    with pytest.raises(cloze.InputError, match=r"a.jsonl:91: not JSON"):
         check_documents(plan_input_shards([tmp_path], SMALL), CleaningConfig(), BuildRun(workers=workers))
 
 
@@ -176,7 +175,7 @@ def test_counts_and_the_first_error_do_not_depend_on_the_workers(tmp_path, worke
 def test_stdin_is_checked_by_the_main_process_and_may_be_empty(monkeypatch, capsys, content, documents):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
     found = check_documents(
-        plan_input_shards(["-"], SMALL), CleaningConfig(), BuildRun(workers=2, progress=Progress())
+        plan_input_shards(["-"], SMALL), CleaningConfig(), BuildRun(workers=2, progress=cloze.Progress())
     )
     assert found.documents == documents
     assert "reading: 0 bytes" in capsys.readouterr().err

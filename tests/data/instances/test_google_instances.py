@@ -9,6 +9,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+import cloze
 from cloze.choices import Step
 from cloze.data.batch import DataPosition
 from cloze.data.build.cleaning import CleaningConfig
@@ -18,10 +19,8 @@ from cloze.data.build.parts import BuildConfig
 from cloze.data.dataset import Dataset
 from cloze.data.instances.google_instances import GoogleInstances, GoogleSettings, materialize
 from cloze.data.instances.instances import micro_batches, take
-from cloze.errors import InputError
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.loading import load_tokenizer
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 from corpora import instances_of
 from helpers import flip_bit
 
@@ -78,7 +77,7 @@ def test_instances_equal_googles(golden_instances, make_documents, uncased_vocab
     first, *expected = _text(golden_instances / f"{name}.jsonl").splitlines()
     raw = json.loads(first)["settings"]
     rows = _documents([golden_instances / file for file in raw["input_files"]], uncased_vocabulary)
-    tokenizer, documents = WordPieceTokenizer.from_tokens(uncased_vocabulary), make_documents(rows)
+    tokenizer, documents = cloze.WordPieceTokenizer.from_tokens(uncased_vocabulary), make_documents(rows)
     materialize(documents, tokenizer, tmp_path / "instances", _settings(raw), shard_instances=300)
     for row, line in zip(_rows(tmp_path / "instances", uncased_vocabulary), expected, strict=True):
         assert row == json.loads(line)
@@ -88,7 +87,7 @@ def test_instances_equal_googles(golden_instances, make_documents, uncased_vocab
 def test_instances_from_a_data_set_equal_googles(golden_instances, uncased_vocabulary, tmp_path):
     """As `google_instances` of a run has them made: read, cleaned of nothing, tokenized, stored, drawn."""
     (tmp_path / "vocab").mkdir()
-    WordPieceTokenizer.from_tokens(uncased_vocabulary).save(tmp_path / "vocab")
+    cloze.WordPieceTokenizer.from_tokens(uncased_vocabulary).save(tmp_path / "vocab")
     reading = ReadingConfig(text_format="sentences", cleaning=CleaningConfig(without=get_args(Step)))
     build_dataset(
         [golden_instances / "sample_text.txt"],
@@ -137,11 +136,11 @@ def test_google_instances_are_a_source(directory):
 @pytest.mark.protected
 def test_damage_is_found_on_opening(directory, name):
     flip_bit(directory / name)
-    with pytest.raises(InputError, match=name):
+    with pytest.raises(cloze.InputError, match=name):
         GoogleInstances.open(directory)
 
 
 def test_no_documents(tmp_path, make_documents, tokenizer):
-    with pytest.raises(InputError, match="no document"):
+    with pytest.raises(cloze.InputError, match="no document"):
         materialize(make_documents([]), tokenizer, tmp_path / "instances", SETTINGS)
     assert not (tmp_path / "instances").exists()

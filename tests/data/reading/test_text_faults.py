@@ -25,9 +25,7 @@ from cloze.data.reading.text_layout import HEAD_BYTES
 from cloze.errors import InputError
 from cloze.file_io import read_json
 from cloze.inference.embedding_files import read_texts
-from cloze.models.bert import BertModel
 from cloze.tasks.config import load_finetuned_task, save_finetuned
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 from helpers import compress_zstd, task_of
 from tiny_models import tiny_config
 
@@ -353,9 +351,11 @@ def test_an_encoding_is_of_the_files_and_not_of_the_model(tmp_path):
         text_column="note",
     )
     pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
-    model = task.answer.head(BertModel(tiny_config(pieces)))
+    model = task.answer.head(cloze.BertModel(tiny_config(pieces)))
     tmp_path.joinpath("m").mkdir()
-    save_finetuned(tmp_path / "m", model, WordPieceTokenizer.from_tokens(pieces), task, max_seq_length=8)
+    save_finetuned(
+        tmp_path / "m", model, cloze.WordPieceTokenizer.from_tokens(pieces), task, max_seq_length=8
+    )
     assert load_finetuned_task(tmp_path / "m") == task_of(
         "classification", labels=("x", "y"), text_column="note"
     )

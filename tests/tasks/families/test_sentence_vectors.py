@@ -11,7 +11,6 @@ import torch
 import cloze
 from cloze.choices import Pooling
 from cloze.data.batch import collate
-from cloze.errors import InputError
 from cloze.inference.predictor import Predictor
 from cloze.model_paths import follow_link
 from cloze.models.batch import to_device
@@ -125,7 +124,7 @@ def test_unsupported_modules_are_named(file, content, message, tmp_path):
         pooling="mean_sqrt_len", normalize=False, max_seq_length=None
     )
     (tmp_path / file).write_text(json.dumps(content))
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(cloze.InputError, match=message):
         load_sentence_encoder_config(tmp_path)
 
 

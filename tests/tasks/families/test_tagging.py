@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import cloze
 from cloze.data.reading.tagged_text import Sentence, TaggedText
-from cloze.errors import InputError
 from cloze.models.batch import to_device
 from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.answers.tags import TagPrediction
 from cloze.tasks.features import tagging_features
 from cloze.tasks.predict import featurize, predict
-from cloze.tokenization.wordpiece import WordPieceTokenizer
 from family_cases import tokens_of
 from helpers import external_answer, task_of
 
@@ -24,7 +23,7 @@ TASK = task_of("tagging", labels=("O", "B-X", "I-X", "B-Y", "I-Y"))
 
 @pytest.fixture(scope="module")
 def letters():
-    return WordPieceTokenizer.from_tokens(TOKENS)
+    return cloze.WordPieceTokenizer.from_tokens(TOKENS)
 
 
 def shown(feature):
@@ -143,12 +142,12 @@ def test_iob1_labels_may_lack_b_of_a_type(letters, tmp_path):
 
 def test_classes_of_models_are_tags_or_refused(tmp_path):
     with pytest.raises(
-        InputError, match=r"'LABEL_0' is not a tag such as B-PER\. Name the classes in config"
+        cloze.InputError, match=r"'LABEL_0' is not a tag such as B-PER\. Name the classes in config"
     ):
         external_answer(tmp_path, "tagging", "LABEL_0", "LABEL_1")
-    with pytest.raises(InputError, match="'B-O' is not a tag"):
+    with pytest.raises(cloze.InputError, match="'B-O' is not a tag"):
         external_answer(tmp_path, "tagging", "B-O", "B-PER", "I-PER")
-    with pytest.raises(InputError, match="names no labels"):
+    with pytest.raises(cloze.InputError, match="names no labels"):
         external_answer(tmp_path, "tagging")
     answer = external_answer(tmp_path, "tagging", "ADJ", "NOUN")
     assert (answer.labels, answer.scheme) == (("ADJ", "NOUN"), "plain")
