@@ -60,21 +60,6 @@ def test_a_grid_leaves_out_settings_that_a_table_gives(cloze: Cloze) -> None:
     assert "learning_rates = []" in cloze(command, "optimizer={learning_rate=1e-4}").out
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "other"),
-    [
-        ("epochs", 2, "grid.epochs"),
-        ("batch_size", 8, "grid.batch_sizes"),
-        ("learning_rate", 0.1, "grid.learning_rates"),
-    ],
-)
-def test_a_setting_and_its_values_to_try_exclude_each_other(name: str, value: Any, other: str) -> None:
-    with pytest.raises(InputError, match=f"^{name}: cannot be combined with `{other}`"):
-        cloze.finetuning_settings(
-            "classification", **{name: value}, settings={other: [0.5 if "rate" in name else 4]}
-        )
-
-
 def test_a_fine_tuning_resumes_with_its_own_settings_alone(
     samples: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

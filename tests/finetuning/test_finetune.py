@@ -140,8 +140,6 @@ def test_train_examples_limits_the_training_data(config, capsys):
     assert "14 examples to score on: scores are uncertain by up to ±0.26" in told
     with pytest.raises(InputError, match=r"there are \d+ training examples, fewer than train_examples 1,000"):
         prepare(REVIEWS, replace(config, train_examples=1000))
-    with pytest.raises(ValueError, match="train_examples 0 is not positive"):
-        replace(config, train_examples=0)
 
 
 @pytest.mark.protected
