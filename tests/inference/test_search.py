@@ -93,17 +93,13 @@ ALL = [("a.txt", 1, "a b c."), ("a.txt", 3, "d e f."), ("b.md", 3, "c c c\nc"), 
         ("# a\n\nBb cc dd. Ee ff aa bb.", [(1, "# a\n\nBb cc dd."), (3, "Ee ff aa bb.")]),
     ],
 )
-def test_passages_are_paragraphs_of_as_many_tokens_as_the_model_reads(
-    model: Path, tmp_path: Path, text: str, expected: list[tuple[int, str]]
-) -> None:
+def test_passages_are_paragraphs_of_as_many_tokens_as_the_model_reads(model, tmp_path, text, expected):
     (tmp_path / "text.txt").write_bytes(text.encode())
     found = passages(open_index(model, tmp_path / "text.txt"))
     assert found == [("text.txt", line, passage) for line, passage in expected]
 
 
-def test_hits_are_the_nearest_passages_in_shell_and_python(
-    model: Path, documents: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hits_are_the_nearest_passages_in_shell_and_python(model, documents, capsys):
     embedder = Embedder.load(model, device="cpu", normalize=True)
     cosines = embedder([text for *_, text in ALL]) @ embedder("c c")
     best = np.argsort(-cosines, kind="stable")[:3]
@@ -116,9 +112,7 @@ def test_hits_are_the_nearest_passages_in_shell_and_python(
     assert f"{hits[0].file}:{hits[0].line}\n        {hits[0].text.splitlines()[0]}" in capsys.readouterr().out
 
 
-def test_only_new_and_changed_documents_are_embedded(
-    model: Path, documents: Path, embedded: list[str]
-) -> None:
+def test_only_new_and_changed_documents_are_embedded(model, documents, embedded):
     assert passages(open_index(model, documents)) == ALL
     embedded.clear()
     assert passages(open_index(model, documents)) == ALL
@@ -134,8 +128,8 @@ def test_only_new_and_changed_documents_are_embedded(
 
 
 def test_vectors_of_removed_documents_and_of_all_but_four_models_are_deleted(
-    model: Path, documents: Path, tmp_path: Path, embedded: list[str]
-) -> None:
+    model, documents, tmp_path, embedded
+):
     others = [write_model(tmp_path / f"{seed}/model", seed) for seed in (3, 4, 5, 6)]
     for path in (model, *others[:3], model, others[3]):
         open_index(path, documents)
@@ -152,13 +146,11 @@ def test_vectors_of_removed_documents_and_of_all_but_four_models_are_deleted(
 
 
 @pytest.mark.parametrize("change", ["weights", "prompt", "encoding"])
-def test_vectors_of_another_model_or_text_are_not_used(
-    model: Path, documents: Path, embedded: list[str], tmp_path: Path, change: str
-) -> None:
+def test_vectors_of_another_model_or_text_are_not_used(model, documents, embedded, tmp_path, change):
     first = open_index(model, documents)
     embedded.clear()
     other = {"weights": {"seed": 3}, "prompt": {"document": "f f"}}.get(change)
-    path = model if other is None else write_model(tmp_path / "other", **other)  # type: ignore[arg-type]
+    path = model if other is None else write_model(tmp_path / "other", **other)
     second = open_index(path, documents, encoding="latin-1" if change == "encoding" else None)
     assert embedded == [text for *_, text in ALL]
     assert np.allclose(first.vectors, second.vectors, atol=1e-3) == (change == "encoding")
@@ -168,8 +160,8 @@ def test_vectors_of_another_model_or_text_are_not_used(
 
 
 def test_a_damaged_file_is_written_again_and_an_interrupted_one_leaves_nothing(
-    model: Path, documents: Path, embedded: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    model, documents, embedded, monkeypatch
+):
     expected = open_index(model, documents).vectors
     for file, at in zip(documents.glob(f"{FOLDER}/*/*"), (40, -1), strict=True):  # of a text, and of a vector
         content = bytearray(file.read_bytes())
@@ -185,9 +177,7 @@ def test_a_damaged_file_is_written_again_and_an_interrupted_one_leaves_nothing(
     assert len(open_index(model, documents).passages) == 5
 
 
-def test_what_is_not_text_is_left_out_of_a_folder_and_refused_alone(
-    model: Path, documents: Path, tmp_path: Path
-) -> None:
+def test_what_is_not_text_is_left_out_of_a_folder_and_refused_alone(model, documents, tmp_path):
     (documents / "a.pdf").write_bytes(b"%PDF-1.7")
     (documents / "empty.txt").write_text("\n")
     (documents / "latin.txt").write_bytes(b"\xe9t\xe9")
@@ -211,7 +201,7 @@ def test_what_is_not_text_is_left_out_of_a_folder_and_refused_alone(
             open_index(model, path)
 
 
-def test_a_ranker_orders_the_nearest_passages(model: Path, documents: Path, tmp_path: Path) -> None:
+def test_a_ranker_orders_the_nearest_passages(model, documents, tmp_path):
     ranker = cloze.TextRanker.load(
         write_finetuned(tmp_path / "ranker", task_of("ranking"), TOKENS), device="cpu"
     )
@@ -221,9 +211,7 @@ def test_a_ranker_orders_the_nearest_passages(model: Path, documents: Path, tmp_
 
 
 @pytest.mark.parametrize("width", [None, 3])
-def test_questions_and_documents_have_prompts_of_their_own(
-    tmp_path: Path, documents: Path, width: int | None
-) -> None:
+def test_questions_and_documents_have_prompts_of_their_own(tmp_path, documents, width):
     model = write_model(tmp_path / "model", truncate_dim=width, query="a a a ", passage="f f f ")
     embedder = Embedder.load(model, device="cpu")
     [hit] = open_index(model, documents).search("b", top_k=1)
@@ -232,9 +220,7 @@ def test_questions_and_documents_have_prompts_of_their_own(
     assert hit.score == pytest.approx((vectors @ normalize(embedder("a a a b"))).max(), abs=1e-5)
 
 
-def test_a_prompt_without_room_for_text_and_a_blank_question_are_refused(
-    tmp_path: Path, documents: Path, model: Path
-) -> None:
+def test_a_prompt_without_room_for_text_and_a_blank_question_are_refused(tmp_path, documents, model):
     with pytest.raises(InputError, match="prompt: fills max_seq_length"):
         open_index(write_model(tmp_path / "model", passage="a " * 8), documents)
     index = open_index(model, documents)
@@ -245,9 +231,7 @@ def test_a_prompt_without_room_for_text_and_a_blank_question_are_refused(
         index.search("a xyz")
 
 
-def test_vectors_of_a_document_that_changes_while_it_is_read_are_not_kept(
-    model: Path, documents: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_of_a_document_that_changes_while_it_is_read_are_not_kept(model, documents, monkeypatch):
     old = (documents / "a.txt").read_text()
 
     def change(file: str, *options: Any) -> Any:

@@ -23,7 +23,7 @@ def make_queue() -> Iterator[MakeQueue]:
 
     def make(**limits: float) -> Queue:
         turn_tokens = limits.pop("turn_tokens", None)
-        made.append(Queue(Limits(**limits), threads=1, turn_tokens=turn_tokens))  # type: ignore[arg-type]
+        made.append(Queue(Limits(**limits), threads=1, turn_tokens=turn_tokens))
         return made[-1]
 
     yield make
@@ -74,14 +74,14 @@ def ask_upper(queue: Queue, *requests: list[str]) -> tuple[list[object], list[in
     return found, order, upper
 
 
-def test_requests_are_batched_up_to_the_budget(make_queue: MakeQueue) -> None:
+def test_requests_are_batched_up_to_the_budget(make_queue):
     queue = make_queue(batch_tokens=20)
     found, _, upper = ask_upper(queue, *(["ab"], ["cd"], ["ef"], ["gh"], ["ij"]))
     assert found == [["AB"], ["CD"], ["EF"], ["GH"], ["IJ"]]
     assert upper.batches == ["abcd", "efgh", "ij"]
 
 
-def test_a_request_larger_than_a_batch_takes_turns(make_queue: MakeQueue) -> None:
+def test_a_request_larger_than_a_batch_takes_turns(make_queue):
     queue = make_queue(batch_tokens=12)
     found, order, upper = ask_upper(queue, ["abcdefg", "", "hi"], ["x"], ["yz"])
     assert found == [["ABCDEFG", "", "HI"], ["X"], ["YZ"]]
@@ -90,7 +90,7 @@ def test_a_request_larger_than_a_batch_takes_turns(make_queue: MakeQueue) -> Non
     assert queue.waiting_tokens == queue.waiting_requests == 0
 
 
-def test_a_short_request_is_computed_beside_a_turn_of_long_ones(make_queue: MakeQueue) -> None:
+def test_a_short_request_is_computed_beside_a_turn_of_long_ones(make_queue):
     queue, long, short = make_queue(turn_tokens=16), Upper(waits_in=0), Upper()
 
     async def ask() -> None:
@@ -106,7 +106,7 @@ def test_a_short_request_is_computed_beside_a_turn_of_long_ones(make_queue: Make
 
 
 @pytest.mark.parametrize("changing", ["long", "short"])
-def test_a_request_that_changes_the_model_is_computed_alone(make_queue: MakeQueue, changing: str) -> None:
+def test_a_request_that_changes_the_model_is_computed_alone(make_queue, changing):
     queue, upper = make_queue(turn_tokens=16), Upper(waits_in=0)
 
     async def ask() -> None:
@@ -124,7 +124,7 @@ def test_a_request_that_changes_the_model_is_computed_alone(make_queue: MakeQueu
     assert upper.batches[1] == "x"
 
 
-def test_a_change_of_the_model_waits_for_a_short_request(make_queue: MakeQueue) -> None:
+def test_a_change_of_the_model_waits_for_a_short_request(make_queue):
     queue, long, short, change = make_queue(turn_tokens=16), Upper(waits_in=0), Upper(waits_in=0), Upper()
 
     async def ask() -> None:
@@ -146,7 +146,7 @@ def test_a_change_of_the_model_waits_for_a_short_request(make_queue: MakeQueue) 
     assert change.batches == ["y"]
 
 
-def test_a_short_change_of_the_model_waits_for_one_turn_of_long_ones(make_queue: MakeQueue) -> None:
+def test_a_short_change_of_the_model_waits_for_one_turn_of_long_ones(make_queue):
     queue, upper = make_queue(batch_tokens=16, turn_tokens=8), Upper(waits_in=2)  # both had a turn
 
     async def ask() -> None:
@@ -164,7 +164,7 @@ def test_a_short_change_of_the_model_waits_for_one_turn_of_long_ones(make_queue:
     assert upper.batches == ["ab", "gh", "cd", "x", "ij", "y", "ef", "kl"]
 
 
-def test_a_long_request_has_whole_batches_while_it_is_alone(make_queue: MakeQueue) -> None:
+def test_a_long_request_has_whole_batches_while_it_is_alone(make_queue):
     queue, upper = make_queue(batch_tokens=16, turn_tokens=8), Upper(waits_in=0)
 
     async def ask() -> None:
@@ -180,7 +180,7 @@ def test_a_long_request_has_whole_batches_while_it_is_alone(make_queue: MakeQueu
     assert upper.batches[:4] == ["abcd", "xy", "ef", "z"]  # then it may be alone again
 
 
-def test_texts_of_two_requests_are_read_in_turns(make_queue: MakeQueue) -> None:
+def test_texts_of_two_requests_are_read_in_turns(make_queue):
     queue = make_queue(batch_tokens=8)
     read = []
 
@@ -193,7 +193,7 @@ def test_texts_of_two_requests_are_read_in_turns(make_queue: MakeQueue) -> None:
     assert read == ["ab", "xy", "cd", "z", "ef"]
 
 
-def test_texts_are_read_while_the_model_computes(make_queue: MakeQueue) -> None:
+def test_texts_are_read_while_the_model_computes(make_queue):
     queue = make_queue()
 
     async def ask() -> list[str]:
@@ -204,9 +204,7 @@ def test_texts_are_read_while_the_model_computes(make_queue: MakeQueue) -> None:
 
 
 @pytest.mark.parametrize(("bad", "told"), [("ab#", InputError), ("ab?", ComputationFailed)])
-def test_invalid_windows_fail_only_their_request(
-    make_queue: MakeQueue, bad: str, told: type[Exception], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_invalid_windows_fail_only_their_request(make_queue, bad, told, caplog):
     queue = make_queue()
     (first, wrong, last), _, _ = ask_upper(queue, ["ab"], ["c", bad], ["de"])
     assert (first, last) == (["AB"], ["DE"])
@@ -214,7 +212,7 @@ def test_invalid_windows_fail_only_their_request(
     assert queue.is_alive
 
 
-def test_a_canceled_request_has_no_more_turns(make_queue: MakeQueue) -> None:
+def test_a_canceled_request_has_no_more_turns(make_queue):
     queue = make_queue(batch_tokens=4)
     upper = Upper(waits_in=0)
 
@@ -231,7 +229,7 @@ def test_a_canceled_request_has_no_more_turns(make_queue: MakeQueue) -> None:
     assert queue.waiting_tokens == queue.waiting_requests == 0
 
 
-def test_a_request_that_takes_turns_does_not_fill_the_queue(make_queue: MakeQueue) -> None:
+def test_a_request_that_takes_turns_does_not_fill_the_queue(make_queue):
     queue = make_queue(batch_tokens=8, waiting_tokens=16)
     upper = Upper()
 
@@ -245,9 +243,7 @@ def test_a_request_that_takes_turns_does_not_fill_the_queue(make_queue: MakeQueu
     asyncio.run(ask())
 
 
-def test_a_base_exception_does_not_end_the_thread(
-    make_queue: MakeQueue, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_base_exception_does_not_end_the_thread(make_queue, caplog):
     class Panic(BaseException):
         pass
 
@@ -261,7 +257,7 @@ def test_a_base_exception_does_not_end_the_thread(
     assert "Panic" in caplog.text
 
 
-def test_once_it_stops_requests_are_answered_in_order(make_queue: MakeQueue) -> None:
+def test_once_it_stops_requests_are_answered_in_order(make_queue):
     queue = make_queue(batch_tokens=12)
     queue.stop()
     assert not queue.is_alive
@@ -271,7 +267,7 @@ def test_once_it_stops_requests_are_answered_in_order(make_queue: MakeQueue) -> 
     assert upper.batches[:3] == ["abc", "def", "ghi"]
 
 
-def test_once_it_stops_the_oldest_request_goes_on(make_queue: MakeQueue) -> None:
+def test_once_it_stops_the_oldest_request_goes_on(make_queue):
     queue, upper = make_queue(batch_tokens=4), Upper()
 
     async def ask() -> None:
@@ -297,7 +293,7 @@ def test_once_it_stops_the_oldest_request_goes_on(make_queue: MakeQueue) -> None
     assert upper.batches == ["a", "b", "x"]
 
 
-def test_several_computations_have_one_deadline(make_queue: MakeQueue) -> None:
+def test_several_computations_have_one_deadline(make_queue):
     queue = make_queue(deadline_seconds=0.2)
     done = []
 
@@ -319,9 +315,7 @@ async def wait(queue: Queue, tokens: int = 1) -> None:
 @pytest.mark.parametrize(
     ("limits", "tokens"), [({"waiting_requests": 2}, [1, 1]), ({"waiting_tokens": 100}, [1000])]
 )
-def test_a_full_queue_refuses_at_once(
-    make_queue: MakeQueue, limits: dict[str, float], tokens: list[int]
-) -> None:
+def test_a_full_queue_refuses_at_once(make_queue, limits, tokens):
     queue = make_queue(**limits)
 
     async def ask() -> None:
@@ -336,7 +330,7 @@ def test_a_full_queue_refuses_at_once(
     asyncio.run(ask())
 
 
-def test_requests_past_the_deadline_are_not_computed(make_queue: MakeQueue) -> None:
+def test_requests_past_the_deadline_are_not_computed(make_queue):
     queue = make_queue(deadline_seconds=0.05)
     computed: list[int] = []
 
@@ -351,7 +345,7 @@ def test_requests_past_the_deadline_are_not_computed(make_queue: MakeQueue) -> N
     assert queue.waiting_tokens == 0
 
 
-def test_a_request_that_is_computed_does_not_wait(make_queue: MakeQueue) -> None:
+def test_a_request_that_is_computed_does_not_wait(make_queue):
     queue = make_queue()
     request = admitted(queue, queue.run(lambda: queue.waiting_requests, tokens=1))
     assert asyncio.run(request) == 0
