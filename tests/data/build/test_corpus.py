@@ -46,12 +46,7 @@ def test_text_is_tokenized_into_documents_and_sentences(tmp_path, vocabulary):
     config = BuildConfig(reading=ReadingConfig(text_format="sentences"))
     summary = build_dataset([tmp_path / "text"], vocabulary, tmp_path / "data", config)
     assert summary == BuildSummary(
-        documents=2,
-        sentences=3,
-        tokens=13,
-        unknown_tokens=4,
-        single_sentence_documents=1,
-        empty_documents=1,
+        documents=2, sentences=3, tokens=13, unknown_tokens=4, single_sentence_documents=1, empty_documents=1
     )
     dataset = Dataset.open(tmp_path / "data")
     tokens = load_tokenizer(tmp_path / "data").tokens

@@ -11,11 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from cloze.data.build import part_files
-from cloze.data.build.directory import (
-    check_output_is_not_read,
-    keep_finished_parts,
-    parts_directory,
-)
+from cloze.data.build.directory import check_output_is_not_read, keep_finished_parts, parts_directory
 from cloze.data.build.input_shards import BuildRun, ReadingConfig, plan_input_shards
 from cloze.data.build.part_files import BuildPlan, list_parts, read_record
 from cloze.data.reading.documents import Document
@@ -55,12 +51,7 @@ def plan_of(
 
 
 def make_parts(
-    directory: Path,
-    plan: BuildPlan,
-    *,
-    progress: Progress = SILENT,
-    workers: int = 1,
-    **settings: object,
+    directory: Path, plan: BuildPlan, *, progress: Progress = SILENT, workers: int = 1, **settings: object
 ) -> list[str]:
     """Make the missing parts, and return their texts, four documents each."""
     made: list[str] = []
