@@ -100,6 +100,7 @@ def test_mapping_round_trips(mapping, weights):
     back = mapping.from_external(external, shapes)
     assert back.keys() == weights.keys()
     assert all(torch.equal(back[name], weights[name]) for name in weights)
+    assert mapping.external_names("tower.layers.3.weight") == ("tower.layers.3.weight",)
 
 
 @pytest.mark.protected

@@ -21,6 +21,7 @@ from cloze.tasks.questions import Excerpt, Paragraph, SpanQuestion
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.interrupts import Interrupted
 from cloze.training.optimizer import OptimizerConfig
+from family_cases import tokens_of
 from helpers import finetuning_of, task_of
 from runs import finetune, resume_finetuning, rows
 
@@ -36,6 +37,20 @@ def _question(text, question="a", answer=None, key="q"):
 
 def _excerpt(text, part):
     return Excerpt(part, text.index(part), text.index(part) + len(part))
+
+
+def test_features_of_a_long_text():
+    example = _question("a b c d e f g h", "h g f e", "c d")
+    task = task_of("squad_v1", doc_stride=2, max_query_length=3)
+    features = task.answer.features(example, WORDS, max_seq_length=10)
+    assert [tokens_of(WORDS, feature) for feature in features] == [
+        "[CLS] h g f [SEP] a b c d [SEP]",
+        "[CLS] h g f [SEP] c d e f [SEP]",
+        "[CLS] h g f [SEP] e f g h [SEP]",
+    ]
+    assert [feature.target for feature in features] == [(7, 8), (5, 6), (0, 0)]
+    assert all(feature.is_truncated for feature in features)
+    assert task.answer.batch(features).token_type_ids.tolist() == ([0] * 5 + [1] * 5) * 3
 
 
 @pytest.mark.parametrize(
