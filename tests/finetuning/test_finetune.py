@@ -76,6 +76,23 @@ def test_run_learns_and_writes_scores(config, trained):
 
 
 @pytest.mark.slow
+def test_scores_are_in_the_number_format_of_answers(config, tmp_path, monkeypatch):
+    """On a GPU models answer in bfloat16 by default."""
+    monkeypatch.setattr(
+        "cloze.training.precision.inference_dtype",
+        lambda precision, _: {"float32": None}.get(precision, torch.bfloat16),
+    )
+    scored, run = tmp_path / "scored.tsv", tmp_path / "run"
+    scored.write_text("text\tlabel\n" + "".join(f"good {n} bad\t{n}\n" for n in range(20)), "utf-8")
+    by_error = replace(config, train=str(scored), dev=str(scored), epochs=1, best_metric="rmse")
+    finetune(find_task("regression"), by_error, run)
+    written = json.loads((run / "scores.json").read_text())["rmse"]
+    rounded, exact = (cloze.evaluate(model=run, data=scored, precision=p)["rmse"] for p in (None, "float32"))
+    assert written == rows(run, "validation")[-1]["rmse"] == pytest.approx(rounded, rel=1e-6)
+    assert abs(exact - rounded) > 1e-5 * exact
+
+
+@pytest.mark.slow
 def test_lower_error_is_better(config, tmp_path):
     lines = "".join(f"{'good' if n % 3 else 'bad'} {n}\t{n % 3}\n" for n in range(60))
     (tmp_path / "scored.tsv").write_text(f"text\tlabel\n{lines}", "utf-8")

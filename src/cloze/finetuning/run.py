@@ -27,6 +27,7 @@ from cloze.tasks.predict import predict, prediction_row
 from cloze.training.config import EvaluationConfig
 from cloze.training.model_card import BaseModel, CardInfo, DatasetReference, card_license
 from cloze.training.optimizer import Budget
+from cloze.training.precision import inference_arithmetic
 from cloze.training.run import Launch, TrainingRun
 
 SCORES = "scores.json"
@@ -75,7 +76,7 @@ def train_and_score(
 
 
 def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[str, Any]:
-    """Calibrate the best checkpoint, score it on the dev data in float32, and write the scores."""
+    """Calibrate the best checkpoint, score it on the dev data as it answers by default, and write the scores."""
     data, config = prepared.data, prepared.config
     best = follow_link(run, "best")
     task = load_finetuned_task(best)
@@ -88,7 +89,8 @@ def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[s
         max_tokens=config.micro_batch_on(prepared.context.device),
         progress=progress,
     )
-    predictions = predict_dev(task.answer)
+    with inference_arithmetic(model):
+        predictions = predict_dev(task.answer)
     answer, temperature = task.answer.calibrated(data.dev, predictions)
     if temperature != 1:
         task = replace(task, answer=answer)
@@ -99,7 +101,8 @@ def _score_best(prepared: PreparedData, run: Path, progress: Progress) -> dict[s
             ignored = shutil.ignore_patterns(MANIFEST)
             shutil.copytree(best, directory, dirs_exist_ok=True, ignore=ignored)
             save_finetuned(directory, model, prepared.tokenizer, task, max_seq_length=config.max_seq_length)
-        predictions = predict_dev(task.answer)
+        with inference_arithmetic(model):
+            predictions = predict_dev(task.answer)
     scores: dict[str, Any] = {
         "task": task.name,
         "data": config.dev or f"held out of {config.train}",

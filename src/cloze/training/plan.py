@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean
 
-import torch
-
 from cloze.callbacks import Callback
 from cloze.data.batch import DataPosition
 from cloze.progress import Progress
@@ -19,7 +17,13 @@ from cloze.training.distributed import DistributedContext
 from cloze.training.interrupts import StopRequest
 from cloze.training.metric_sums import read_sums
 from cloze.training.objective import BatchSource, Objective
-from cloze.training.precision import available_memory, memory_errors, peak_memory, training_arithmetic
+from cloze.training.precision import (
+    available_memory,
+    inference_arithmetic,
+    memory_errors,
+    peak_memory,
+    training_arithmetic,
+)
 from cloze.training.step import OptimizerSteps
 
 _STEPS, _MAX_SECONDS = 5, 30.0
@@ -109,7 +113,7 @@ def plan_run(
             start += fraction
         objective.model.eval()
         started = progress.clock()
-        with torch.inference_mode():  # reading the sums waits for the device
+        with inference_arithmetic(objective.model):  # reading the sums waits for the device
             measured = [read_sums([sums]) for sums in islice(objective.evaluate(), _STEPS)]
         share = min(len(measured) / objective.num_evaluation_batches, 1)
         evaluation_seconds = evaluations * (progress.clock() - started) / share

@@ -61,23 +61,42 @@ def finetuning_precision(
     return "float32" if precision == "auto" and is_slower else precision
 
 
-def prepare_for_inference(model: nn.Module, precision: InferencePrecision | None) -> None:
-    """Set the number format of a model's matrix products, on the device it is on, and the library that computes them.
+def inference_dtype(precision: InferencePrecision | None, device: torch.device) -> torch.dtype | None:
+    """Return the `autocast_dtype` of an encoder that answers; by default bfloat16 on a GPU that has it, else float32.
 
-    None is bfloat16 on a GPU that has it, else float32. Heads stay in float32. int8 is refused: a graph computes it.
+    int8 is refused: a graph computes it.
     """
-    encoder = find_encoder(model)
-    if encoder is None:
-        return
-    device = next(encoder.parameters()).device
     if precision == "int8":
         what = "int8 is for answers, not for losses of pre-training"
         raise InputError(what, where="precision", remedy="Use float32 or bfloat16")
-    if resolve_dtype(precision or ("auto" if device.type == "cuda" else "float32"), device) == torch.bfloat16:
-        encoder.autocast_dtype = torch.bfloat16
+    dtype = resolve_dtype(precision or ("auto" if device.type == "cuda" else "float32"), device)
+    return None if dtype == torch.float32 else dtype
+
+
+def prepare_for_inference(model: nn.Module, precision: InferencePrecision | None) -> None:
+    """Set the number format of a model's matrix products, on the device it is on. Heads stay in float32."""
+    encoder = find_encoder(model)
+    if encoder is None:
+        return
+    encoder.autocast_dtype = inference_dtype(precision, next(encoder.parameters()).device)
+    if encoder.autocast_dtype is not None:
         for module in encoder.modules():
             if isinstance(module, nn.Linear):
                 module.to(torch.bfloat16)  # once, instead of in every autocast
+
+
+@contextmanager
+def inference_arithmetic(model: nn.Module) -> Iterator[None]:
+    """Compute as the saved model answers by default, without gradients; its weights stay in float32."""
+    encoder = find_encoder(model)
+    if encoder is not None:
+        encoder.autocast_dtype = inference_dtype(None, next(encoder.parameters()).device)
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        if encoder is not None:
+            encoder.autocast_dtype = None
 
 
 def is_faster_in_bfloat16(device: torch.device, instructions: CpuInstructions, processor: str) -> bool:

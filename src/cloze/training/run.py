@@ -16,8 +16,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from cloze import artifacts
 from cloze.callbacks import Callback, Callbacks, TensorBoardWriter
 from cloze.file_names import CARD_FILE
@@ -41,7 +39,7 @@ from cloze.training.metrics_log import METRICS, MetricsLog, read_metrics
 from cloze.training.model_card import CardInfo, model_card
 from cloze.training.objective import BatchSource, Objective
 from cloze.training.optimizer import Budget, round_warmup
-from cloze.training.precision import memory_errors, training_arithmetic
+from cloze.training.precision import inference_arithmetic, memory_errors, training_arithmetic
 from cloze.training.run_directory import create_run_directory, replace_settings, run_lock, write_environment
 from cloze.training.step import OptimizerSteps
 
@@ -312,7 +310,7 @@ class _Loop:
         batches: list[EvaluatedSums] = []
         started = steps.progress.clock()
         try:
-            with torch.inference_mode():  # in float32, as the saved model answers on a CPU
+            with inference_arithmetic(objective.model):
                 for batch_metrics in objective.evaluate():
                     if context.any(self.stop):
                         raise StopRequested
