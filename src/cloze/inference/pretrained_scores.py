@@ -17,7 +17,6 @@ from cloze.data.reading.formats import read_rows
 from cloze.data.reading.memory import Data, rows_from_memory
 from cloze.data.row_files import write_rows
 from cloze.errors import InputError
-from cloze.inference.answerer import open_model
 from cloze.inference.embedding_files import read_texts
 from cloze.inference.predictor import read_ahead
 from cloze.inference.pretrained_heads import FillMask, NextSentence, SentenceScorer
@@ -65,10 +64,11 @@ def score_pretrained(
 ) -> PretrainedScores:
     """Return scores of a pre-trained model; `kind` is a key of `USED_ARGUMENTS`, the others are as for `evaluate`."""
     if kind in ("mlm", "nsp"):
+        from cloze.inference.torch_model import TorchModel
         from cloze.pretraining.evaluation import PretrainingEvaluationConfig, evaluate_pretrained
 
-        checkpoint = resolve_checkpoint(model)
-        has_pairs = open_model(checkpoint, device=device, precision=precision).has(NextSentence.output)
+        opened = TorchModel(resolve_checkpoint(model), device, precision)
+        has_pairs = opened.has(NextSentence.output)
         config = resolve(PretrainingEvaluationConfig, {"pairs.next_sentence": has_pairs}, settings)
         if kind == "nsp" and not (has_pairs and config.pairs.next_sentence):
             what = (
@@ -77,7 +77,13 @@ def score_pretrained(
             raise InputError(what, where=model, remedy="Score its masked words: cloze evaluate mlm")
         paths = check_paths(data, "data")
         measured = evaluate_pretrained(
-            checkpoint, paths, config, device=device, precision=precision, progress=progress
+            opened.directory,
+            paths,
+            config,
+            device=device,
+            precision=precision,
+            load=opened.load,
+            progress=progress,
         )
         scores = measured.masked_lm if kind == "mlm" else measured.next_sentence
         return PretrainedScores(scores, {"masked_words": measured.masked_words, "pairs": measured.pairs})

@@ -2,10 +2,11 @@
 
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.file_names import MANIFEST
+from cloze.models.checkpoint import load_model
 from cloze.pretraining.data import TARGETS_BY_ATTENTION, held_out_batches, unigram_nats
 from cloze.pretraining.initial_weights import load_for_pretraining
 from cloze.pretraining.objective import PretrainingObjective
@@ -64,6 +66,7 @@ def evaluate_pretrained(
     *,
     device: str = "auto",
     precision: InferencePrecision | None = None,
+    load: Callable[[Any], Any] | None = None,
     progress: Progress = SILENT,
 ) -> PretrainingEvaluation:
     """Evaluate a pre-trained model; a causal model predicts adjacent tokens instead of masked ones.
@@ -73,9 +76,11 @@ def evaluate_pretrained(
         data: text for `build_dataset`; or one data set, whose held-out documents are used.
         device: cpu, cuda, mps or auto.
         precision: number format of matrix products, as in `prepare_for_inference`.
+        load: loads a class of `cloze.models.heads` where the checkpoint is open already.
     """
     context = DistributedContext(resolve_device(device))
-    bert = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
+    load = load or partial(load_model, checkpoint)
+    bert = load_for_pretraining(load, next_sentence=config.pairs.next_sentence, seed=config.seed)
     bert = bert.to(context.device)
     prepare_for_inference(bert, precision)
     limit = bert.config.max_position_embeddings

@@ -11,6 +11,7 @@ from cloze import config as configuration
 from cloze.artifacts import LEARNED_FROM
 from cloze.data.instances.masking import describe_whole_words
 from cloze.markdown import code_span
+from cloze.models.checkpoint import load_model
 from cloze.models.heads import BertForPreTraining
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.data import (
@@ -67,9 +68,8 @@ def pretrain(
                 model = initial_model(config, start, data.tokenizer, progress)
             else:
                 next_sentence = config.pairs.next_sentence
-                model = load_for_pretraining(
-                    checkpoint, next_sentence=next_sentence, seed=config.seed, verify=False
-                )
+                stored = partial(load_model, checkpoint, verify=False)
+                model = load_for_pretraining(stored, next_sentence=next_sentence, seed=config.seed)
             return build_objective(config, data, model)
 
         _warn_of_settings(config, data, progress)
