@@ -19,9 +19,8 @@ from cloze import artifacts
 from cloze.choices import GraphPrecision
 from cloze.errors import InputError, RunError, is_out_of_memory
 from cloze.export.graph import INT8_LIMIT, MAX_INT8, OPSET, build_graph, padded_outputs
-from cloze.file_io import cache_directory, read_json, sha256_of_file
+from cloze.file_io import cache_directory, read_json
 from cloze.file_names import CARD_FILE, CONFIG_FILE, GRAPH_FACTS_FILE, GRAPH_FILE, TASK_FILE
-from cloze.hub import model_files
 from cloze.markdown import render_markdown
 from cloze.model_paths import is_graph, resolve_checkpoint
 from cloze.models.config_file import load_labels
@@ -148,10 +147,11 @@ def int8_graph(checkpoint: Path, *, of_encoder: bool, remake: bool = False) -> P
         remake: replace a damaged graph.
     """
     has_vnni = cpu_instructions().vnni
-    names = {checkpoint / name for name in model_files(checkpoint)} | set(weight_files(checkpoint))
-    files = {path.name: sha256_of_file(path) for path in sorted(names) if path.is_file()}
+    # a bundled model has the weights of another one
+    folders = {checkpoint, *(file.parent for file in weight_files(checkpoint))}
+    hashes = sorted({artifacts.directory_sha256(folder) for folder in folders})
     versions = [version(package) for package in ("torch", *GRAPH_PACKAGES)]
-    key = json.dumps([_INT8_FORMAT, has_vnni, of_encoder, files, versions])
+    key = json.dumps([_INT8_FORMAT, has_vnni, of_encoder, hashes, versions])
     directory = cache_directory() / "int8" / hashlib.sha256(key.encode()).hexdigest()[:32]
     if is_graph(directory) and not remake:
         return directory
