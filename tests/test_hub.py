@@ -143,7 +143,7 @@ def test_sharded_weights_and_sentence_transformers_settings(hub, written, tmp_pa
     (sharded / "other/model-1.safetensors").write_bytes(b"not of this model")
     hub.add_model(NAME, sharded)
     embedder = cloze.Embedder.load(URL)
-    assert embedder.pooling == "max"
+    assert embedder.output.pooling == "max"
     assert {*hub.downloads()} >= shards | {"1_Pooling/config.json", "model.safetensors.index.json"}
     assert "other/model-1.safetensors" not in hub.downloads()
     vectors = cloze.Embedder.load(sharded)(["the film was good ."])

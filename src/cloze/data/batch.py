@@ -186,7 +186,6 @@ def group_lengths(lengths: Iterable[int]) -> tuple[LengthGroup, ...]:
     return tuple(groups)
 
 
-def _concatenate(sequences: Sequence[npt.ArrayLike]) -> tuple[Integers, Integers]:
-    arrays = [np.asarray(sequence, np.int64) for sequence in sequences]
-    lengths = np.array([len(array) for array in arrays], np.int64)
-    return np.concatenate(arrays or [np.zeros(0, np.int64)]), lengths
+def _concatenate(sequences: Sequence[Any]) -> tuple[Integers, Integers]:
+    lengths = np.array(list(map(len, sequences)), np.int64)
+    return np.concatenate(sequences or [[]], dtype=np.int64, casting="unsafe"), lengths

@@ -5,7 +5,7 @@ Shapes: T tokens in the packed batch, N texts, L tokens of a text, W words of a 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Self, TypeAlias, Unpack
 
@@ -19,7 +19,7 @@ from cloze.arguments import (
     iterate,
     parse_layers,
 )
-from cloze.choices import Combine, LongTexts, Pooling
+from cloze.choices import LongTexts
 from cloze.data.batch import Indices, PackedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.answerer import Answerer, open_model
@@ -39,7 +39,7 @@ from cloze.tokenization.unicode import replace_lone_surrogates
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
-Ids: TypeAlias = npt.NDArray[np.uint32]
+Ids: TypeAlias = list[int]
 """The ids of a text's tokens without [CLS] and [SEP]."""
 
 
@@ -86,18 +86,12 @@ class Embedder(Answerer):
     """
 
     _: KW_ONLY
-    pooling: Pooling
-    layers: tuple[int, ...]
-    """From 0, the word-embedding table, to the last."""
-    combine: Combine
-    normalize: bool
+    output: VectorOutput
     max_seq_length: int
     prompt: str
     """Prepended to each text."""
     long_texts: LongTexts = "truncate"
     """Whether texts of more than `max_seq_length` tokens are truncated or read in windows."""
-    truncate_dim: int | None = None
-    """Number of dimensions kept of the vector of a text, after it is normalized; None keeps all."""
     stored: SentenceEncoderConfig = field(default_factory=SentenceEncoderConfig)
     """The settings of sentence-transformers in the checkpoint, with its prompts."""
 
@@ -127,28 +121,23 @@ class Embedder(Answerer):
             what = f"{length} is not in 3..{positions}, the positions of the model"
             raise InputError(what, where="max_seq_length")
         layers = _resolve_layers(options["layers"], num_layers)
+        normalize = stored.normalize if normalize is None else normalize
+        truncate_dim = stored.truncate_dim if layers == (num_layers,) else None
         return cls(
             opened,
-            pooling=pooling,
-            layers=layers,
-            combine=options["combine"],
-            normalize=stored.normalize if normalize is None else normalize,
+            output=VectorOutput(pooling, normalize, truncate_dim, layers, options["combine"]),
             max_seq_length=min(length or stored.max_seq_length or positions, positions),
             prompt=stored.prompt(options["prompt"], where=path),
             long_texts=options["long_texts"],
-            truncate_dim=stored.truncate_dim if layers == (num_layers,) else None,
             stored=stored,
         )
 
     @property
-    def output(self) -> VectorOutput:
-        return VectorOutput(self.pooling, self.normalize, self.truncate_dim, self.layers, self.combine)
-
-    @property
     def width(self) -> int:
         """Width of the vector of a text, D."""
-        width = self.model.config.hidden_size * (len(self.layers) if self.combine == "concat" else 1)
-        return width if self.truncate_dim is None else min(self.truncate_dim, width)
+        count = len(self.output.layers or ()) if self.output.combine == "concat" else 1
+        width = self.model.config.hidden_size * count
+        return width if self.output.truncate_dim is None else min(self.output.truncate_dim, width)
 
     @checks_arguments()
     def __call__(self, texts: str | Sequence[str]) -> Vectors:
@@ -193,15 +182,15 @@ class Embedder(Answerer):
 
     def _cut(self, ids: Ids) -> list[Ids]:
         """Return the windows of a text, each after the prompt."""
-        prompt = self.tokenizer.ids([self.prompt])[0] if self.prompt else np.zeros(0, np.uint32)
-        if not np.array_equal(prompt, ids[: len(prompt)]):
-            prompt = prompt[:0]  # its last token is joined with the text
+        prompt = self.tokenizer.ids([self.prompt])[0].tolist() if self.prompt else []
+        if prompt != ids[: len(prompt)]:
+            prompt = []  # its last token is joined with the text
         size = self.max_seq_length - 2 - len(prompt)
         if size < 1:
             what = f"the prompt has {len(prompt)} tokens, max_seq_length is {self.max_seq_length}"
             raise InputError(what, where="prompt", remedy="Raise max_seq_length")
         text = ids[len(prompt) :]
-        return [np.concatenate([prompt, text[window]]) for window in half_overlapping(len(text), size)]
+        return [prompt + text[window] for window in half_overlapping(len(text), size)]
 
     def words(self, texts: Sequence[str]) -> list[WordVectors]:
         """Return the words of each text with their vectors: the mean over the tokens of a word.
@@ -211,7 +200,7 @@ class Embedder(Answerer):
         """
         texts = check_texts(texts)
         encodings = [self.tokenizer.encode(self.prompt + text) for text in texts]
-        ids = [np.array(encoding.input_ids[1:-1], np.uint32) for encoding in encodings]
+        ids = [encoding.input_ids[1:-1] for encoding in encodings]
         vectors_of_text = self.embed_tokens_of_ids(ids)
         results = []
         for text, encoding, own_ids, vectors in zip(texts, encodings, ids, vectors_of_text, strict=True):
@@ -236,12 +225,12 @@ class Embedder(Answerer):
         """Return the token ids of each text and its prompt, without [CLS] and [SEP]. Not thread-safe."""
         texts = [replace_lone_surrogates(self.prompt + text) for text in check_texts(texts)]
         flat_ids, lengths = self.tokenizer.ids(texts)
-        ends = np.cumsum(lengths)
-        token_ids = [flat_ids[end - length : end] for length, end in zip(lengths, ends, strict=True)]
+        remaining = iter(flat_ids.tolist())
+        token_ids = [list(islice(remaining, length)) for length in lengths.tolist()]
         for i, text in enumerate(texts):
             # `ids` takes special tokens as plain text
             if self.tokenizer.may_have_special_tokens(text):
-                token_ids[i] = np.array(self.tokenizer.encode(text).input_ids[1:-1], np.uint32)
+                token_ids[i] = self.tokenizer.encode(text).input_ids[1:-1]
         return token_ids
 
     def _facts(self) -> list[str]:
@@ -249,19 +238,20 @@ class Embedder(Answerer):
 
     def _write(self, directory: Path) -> None:
         config = self.model.config
-        if self.layers != (config.num_hidden_layers,):
+        assert self.output.pooling is not None
+        if self.output.layers != (config.num_hidden_layers,):
             remedy = "Save one that was loaded with these settings"
             raise InputError("only the last layer can be saved", where="embedder", remedy=remedy)
         from cloze.models.checkpoint import save_model  # imports torch
 
         save_model(directory, self.module, self.tokenizer, max_length=self.max_seq_length)
         stored = SentenceEncoderConfig(
-            pooling=self.pooling,
-            normalize=self.normalize,
+            pooling=self.output.pooling,
+            normalize=self.output.normalize,
             max_seq_length=self.max_seq_length,
             prompts={"default": self.prompt} if self.prompt else {},
             default_prompt_name="default" if self.prompt else None,
-            truncate_dim=self.truncate_dim,
+            truncate_dim=self.output.truncate_dim,
             other=self.stored.other,
         )
         save_sentence_encoder_config(directory, stored, hidden_size=config.hidden_size)
@@ -273,9 +263,8 @@ class Embedder(Answerer):
         self, output: VectorOutput, token_ids: Sequence[Ids]
     ) -> Iterator[tuple[Indices, PackedBatch, Mapping[str, Vectors]]]:
         """Run [CLS] ids [SEP] of each text, truncated, in batches of similar lengths."""
-        keep = self.max_seq_length - 2
-        cls, sep = [self.tokenizer.cls_id], [self.tokenizer.sep_id]
-        sequences = [np.concatenate([cls, ids[:keep], sep]).astype(np.uint32) for ids in token_ids]
+        keep, cls, sep = self.max_seq_length - 2, self.tokenizer.cls_id, self.tokenizer.sep_id
+        sequences = [[cls, *ids[:keep], sep] for ids in token_ids]
         batches = Batches(list(map(len, sequences)), lambda indices: collate([sequences[i] for i in indices]))
         return self.model.run(output, batches)
 
@@ -311,7 +300,7 @@ class Embedder(Answerer):
         return vectors
 
     def _normalize(self, vectors: Vectors) -> Vectors:
-        return normalize(vectors) if self.normalize else vectors
+        return normalize(vectors) if self.output.normalize else vectors
 
 
 def _resolve_layers(layers: str | Sequence[int], num_layers: int) -> tuple[int, ...]:

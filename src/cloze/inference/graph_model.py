@@ -3,10 +3,15 @@
 Shapes: B sequences, L columns, T tokens in the packed batch, P masked positions, D hidden.
 """
 
+import os
+import signal
+import socket
+import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +34,6 @@ from cloze.models.engine import (
     HeadOutput,
     Output,
     VectorOutput,
-    thread_pool,
 )
 from cloze.models.pooling import pool_groups
 from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
@@ -137,9 +141,17 @@ class GraphModel(Model):
         for name, stored in names.items():
             width = tuple(sizes[size] for size in shapes[name] if size != "length")
             outputs[name] = GraphOutput(stored, width, "length" in shapes[name])
-        return GraphEngine(
-            self._session, self._short_session, facts, outputs, output, self.directory / GRAPH_FILE
-        )
+        return GraphEngine(self, outputs, output)
+
+    def compute(self, names: Sequence[str], inputs: Mapping[str, Any]) -> Any:
+        """Return some outputs of the graph."""
+        is_short = inputs["input_ids"].size <= _MAX_SHORT
+        return _run(self._short_session if is_short else self._session, names, inputs)
+
+    def check_outputs(self) -> None:
+        """Refuse a graph that has other outputs than its description."""
+        if [stored.name for stored in self._session.get_outputs()] != list(self.facts.outputs):
+            raise RunError(f"its outputs are not {', '.join(self.facts.outputs)}")
 
     def _logits(self, output: HeadOutput) -> dict[str, str]:
         """Return the outputs of the graph that are those of a head, by their names in `run`."""
@@ -171,29 +183,20 @@ class GraphEngine:
     device_type = "cpu"
     batch_tokens = 256  # activations stay in the cache of a core, and scores of the vocabulary take 31 MB
 
-    def __init__(
-        self,
-        session: "onnxruntime.InferenceSession",
-        short_session: "onnxruntime.InferenceSession",
-        facts: GraphFacts,
-        outputs: Mapping[str, GraphOutput],
-        output: Output,
-        file: Path,
-    ) -> None:
+    def __init__(self, model: GraphModel, outputs: Mapping[str, GraphOutput], output: Output) -> None:
         """Compute a small batch, and refuse a graph that has other inputs or outputs than its description."""
-        self.number_format: str = facts.precision
-        self.num_parameters = facts.parameters
-        self._session, self._short_session = session, short_session
-        self._outputs, self._output = outputs, output
-        ids_BL = np.zeros((2, min(3, facts.encoder.max_position_embeddings)), np.int64)
+        self.number_format: str = model.facts.precision
+        self.num_parameters = model.facts.parameters
+        self._model, self._outputs, self._output = model, outputs, output
+        ids_BL = np.zeros((2, min(3, model.config.max_position_embeddings)), np.int64)
         try:
-            if [stored.name for stored in session.get_outputs()] != list(facts.outputs):
-                raise RunError(f"its outputs are not {', '.join(facts.outputs)}")
+            model.check_outputs()
             self._compute({"input_ids": ids_BL, "attention_mask": ids_BL + 1, "token_type_ids": ids_BL})
         except (RunError, UnicodeDecodeError) as error:
             problem = getattr(error, "what", error)
             what = f"not the graph that {GRAPH_FACTS_FILE} describes: {problem}"
-            raise InputError(what, where=file, remedy=_EXPORT_AGAIN) from error
+            where = model.directory / GRAPH_FILE
+            raise InputError(what, where=where, remedy=_EXPORT_AGAIN) from error
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         """Return the outputs for a batch, padded for the graph; for a `MaskedBatch` only at the masked tokens."""
@@ -202,21 +205,21 @@ class GraphEngine:
             name: array.reshape(-1, *output.width)[rows] if output.is_of_tokens else array
             for (name, output), array in zip(self._outputs.items(), self._compute(inputs), strict=True)
         }
+        output = self._output if isinstance(self._output, VectorOutput) and _TOKENS in values else None
+        if output and output.pooling:
+            values = {_VECTORS: np.concatenate(pool_groups(values[_TOKENS], batch, output.pooling))}
         if not all(np.isfinite(array).all() for array in values.values()):
             remedy = "Export the model again in float32, or use the model itself"
             raise RunError("the exported graph computes values that are not finite", remedy=remedy)
-        output = self._output
-        if _TOKENS not in values or not isinstance(output, VectorOutput) or output.pooling is None:
-            return values
-        vectors_BD = np.concatenate(pool_groups(values[_TOKENS], batch, output.pooling))
-        vectors_BD = normalize(vectors_BD) if output.normalize else vectors_BD
-        return {_VECTORS: vectors_BD[:, : output.truncate_dim]}
+        if output and output.pooling:
+            vectors_BD = normalize(values[_VECTORS]) if output.normalize else values[_VECTORS]
+            values = {_VECTORS: vectors_BD[:, : output.truncate_dim]}
+        return values
 
     def _compute(self, inputs: Mapping[str, Any]) -> list[FloatArray]:
-        outputs, is_short = self._outputs.values(), inputs["input_ids"].size <= _MAX_SHORT
-        session = self._short_session if is_short else self._session
+        outputs = self._outputs.values()
         try:
-            arrays: list[FloatArray] = _run(session, [output.name for output in outputs], inputs)
+            arrays: list[FloatArray] = self._model.compute([output.name for output in outputs], inputs)
         except Exception as error:
             if is_out_of_memory(error):
                 raise
@@ -278,20 +281,51 @@ def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.Inferenc
 
 
 def _run(session: "onnxruntime.InferenceSession", names: Sequence[str], inputs: Mapping[str, Any]) -> Any:
-    """Run a graph so that Ctrl-C ends it, whatever loops it has.
+    """Run a graph so that Ctrl-C ends it, whatever loops it has; again after a signal whose handler does not raise."""
+    import onnxruntime
 
-    The main thread waits for another one: within ONNX Runtime it could not handle signals.
-    """
-    options = import_package("onnxruntime").RunOptions()
-    options.log_severity_level = _SILENT
-    RUNNING.add(options)
-    try:
-        if threading.current_thread() is not threading.main_thread():
+    is_main, before = threading.current_thread() is threading.main_thread(), -1
+    while True:
+        options = onnxruntime.RunOptions()
+        options.log_severity_level = _SILENT
+        RUNNING.add(options)
+        try:
+            if is_main:
+                writer, ended = _watch_signals()
+                before = signal.set_wakeup_fd(writer.fileno())
+                ended[:] = options, before
             return session.run(names, inputs, options)
-        return thread_pool(1).submit(session.run, names, inputs, options).result()
-    finally:
-        options.terminate = True
-        RUNNING.discard(options)
+        except Exception:
+            if not (is_main and options.terminate):
+                raise
+        finally:
+            RUNNING.discard(options)
+            if is_main:
+                signal.set_wakeup_fd(before)
+
+
+@cache
+def _watch_signals() -> tuple[socket.socket, list[Any]]:
+    """Return a socket, and what a signal's number in it ends: the options of a computation of the main thread.
+
+    Python handles signals only after ONNX Runtime has returned. The list also has the file that the number is for.
+    """
+    reader, writer = socket.socketpair()
+    writer.settimeout(0)
+    ended: list[Any] = []
+
+    def watch() -> None:
+        while number := reader.recv(1):
+            ended[0].terminate = True
+            with suppress(OSError):  # there is no file, or it is a socket of Windows
+                os.write(ended[1], number)
+
+    threading.Thread(target=watch, name="cloze-signals", daemon=True).start()
+    return writer, ended
+
+
+if sys.platform != "win32":  # which forks no processes
+    os.register_at_fork(after_in_child=_watch_signals.cache_clear)
 
 
 def _one_line(error: Exception) -> str:

@@ -132,7 +132,7 @@ async def embed(served: ServedModel, request: EmbedRequest, queue: Queue) -> Emb
         raise InputError(what, where="dimensions")
     rows = await _embed(served, request.input_list, queue, request, served.embed)
     vectors = np.stack([vector for vector, _ in rows])[:, :dimensions]
-    if request.normalize is False and served.embedder.normalize:
+    if request.normalize is False and served.embedder.output.normalize:
         what = f"the graph of {served.name!r} scales vectors to length 1"
         raise InputError(what, where="normalize", remedy="Leave it out, or serve the model itself")
     vectors = np.ascontiguousarray(vectors) if request.normalize is False else normalize(vectors)

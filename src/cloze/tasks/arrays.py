@@ -33,7 +33,7 @@ def sigmoid(logits: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 def normalize(vectors: Array) -> Array:
     """Return vectors scaled to length 1; one of zeros stays."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    lengths = np.sqrt((vectors * vectors).sum(-1, keepdims=True))
     normalized: Array = vectors / np.maximum(lengths, np.float32(1e-12))
     return normalized
 
