@@ -82,12 +82,13 @@ def test_scores_are_in_the_number_format_of_answers(config, tmp_path, monkeypatc
         "cloze.training.precision.inference_dtype",
         lambda precision, _: {"float32": None}.get(precision, torch.bfloat16),
     )
-    scored, run = tmp_path / "scored.tsv", tmp_path / "run"
-    scored.write_text("text\tlabel\n" + "".join(f"good {n} bad\t{n}\n" for n in range(20)), "utf-8")
-    by_error = replace(config, train=str(scored), dev=str(scored), epochs=1, best_metric="rmse")
+    train, dev, run = tmp_path / "train.tsv", tmp_path / "dev.tsv", tmp_path / "run"
+    for file, word in ((train, "good"), (dev, "bad")):
+        file.write_text("text\tlabel\n" + "".join(f"{word} {n}\t{n}\n" for n in range(20)), "utf-8")
+    by_error = replace(config, train=str(train), dev=str(dev), epochs=1, best_metric="rmse")
     finetune(find_task("regression"), by_error, run)
     written = json.loads((run / "scores.json").read_text())["rmse"]
-    rounded, exact = (cloze.evaluate(model=run, data=scored, precision=p)["rmse"] for p in (None, "float32"))
+    rounded, exact = (cloze.evaluate(model=run, data=dev, precision=p)["rmse"] for p in (None, "float32"))
     assert written == rows(run, "validation")[-1]["rmse"] == pytest.approx(rounded, rel=1e-6)
     assert abs(exact - rounded) > 1e-5 * exact
 

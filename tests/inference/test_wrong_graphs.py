@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ import pytest
 
 import cloze
 from answering_models import INPUTS, answers, assert_same, write_graphs
+from cloze.inference.graph_model import run_session
 from helpers import make_once
 from serving.clients import client_of
 from serving.server_process import ServerProcess
@@ -284,6 +286,36 @@ def test_ctrl_c_ends_a_loop_in_a_graph(number, threads, graphs, tmp_path):
         env={**os.environ, "OMP_NUM_THREADS": str(threads)},
     )
     assert (ended.returncode, ended.stderr) == (130, "error: interrupted\n")
+
+
+class InterruptedSession:
+    """Receives a signal in its first run."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def run(self, names: Any, inputs: Any, options: Any) -> Any:
+        self.runs += 1
+        if self.runs == 1:
+            signal.raise_signal(signal.SIGTERM)
+            while not options.terminate:
+                time.sleep(0.01)
+            raise RuntimeError("terminated")
+        return names
+
+
+def test_a_signal_whose_handler_returns_is_handled_and_passed_on() -> None:
+    numbers, session = list[int](), InterruptedSession()
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    before = signal.signal(signal.SIGTERM, lambda number, _: numbers.append(number))
+    file = signal.set_wakeup_fd(writer.fileno())
+    try:
+        assert run_session(session, ["logits"], {}) == ["logits"]
+    finally:
+        assert signal.set_wakeup_fd(file) == writer.fileno()
+        signal.signal(signal.SIGTERM, before)
+    assert (session.runs, numbers, reader.recv(9)) == (2, [signal.SIGTERM], bytes([signal.SIGTERM]))
 
 
 def _num_arrived(server: ServerProcess) -> int:

@@ -146,7 +146,7 @@ class GraphModel(Model):
     def compute(self, names: Sequence[str], inputs: Mapping[str, Any]) -> Any:
         """Return some outputs of the graph."""
         is_short = inputs["input_ids"].size <= _MAX_SHORT
-        return _run(self._short_session if is_short else self._session, names, inputs)
+        return run_session(self._short_session if is_short else self._session, names, inputs)
 
     def check_outputs(self) -> None:
         """Refuse a graph that has other outputs than its description."""
@@ -280,7 +280,9 @@ def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.Inferenc
     return session
 
 
-def _run(session: "onnxruntime.InferenceSession", names: Sequence[str], inputs: Mapping[str, Any]) -> Any:
+def run_session(
+    session: "onnxruntime.InferenceSession", names: Sequence[str], inputs: Mapping[str, Any]
+) -> Any:
     """Run a graph so that Ctrl-C ends it, whatever loops it has; again after a signal whose handler does not raise."""
     import onnxruntime
 
@@ -316,9 +318,10 @@ def _watch_signals() -> tuple[socket.socket, list[Any]]:
 
     def watch() -> None:
         while number := reader.recv(1):
-            ended[0].terminate = True
+            options, file = ended
+            options.terminate = options.terminate or number[0] in (signal.SIGINT, signal.SIGTERM)
             with suppress(OSError):  # there is no file, or it is a socket of Windows
-                os.write(ended[1], number)
+                os.write(file, number)
 
     threading.Thread(target=watch, name="cloze-signals", daemon=True).start()
     return writer, ended
