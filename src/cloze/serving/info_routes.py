@@ -55,7 +55,7 @@ async def info(server: ServerState) -> dict[str, Any]:
         }
     else:
         head, kind = default.embedder, "embedding"
-        about = {"pooling": None if head is None else head.pooling}
+        about = {"pooling": None if head is None else head.output.pooling}
     return {
         "model_id": default.name,
         "model_sha": None,
