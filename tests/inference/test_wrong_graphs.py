@@ -307,15 +307,17 @@ class InterruptedSession:
 def test_a_signal_whose_handler_returns_is_handled_and_passed_on() -> None:
     numbers, session = list[int](), InterruptedSession()
     reader, writer = socket.socketpair()
-    writer.setblocking(False)
-    before = signal.signal(signal.SIGTERM, lambda number, _: numbers.append(number))
-    file = signal.set_wakeup_fd(writer.fileno())
-    try:
-        assert run_session(session, ["logits"], {}) == ["logits"]
-    finally:
-        assert signal.set_wakeup_fd(file) == writer.fileno()
-        signal.signal(signal.SIGTERM, before)
-    assert (session.runs, numbers, reader.recv(9)) == (2, [signal.SIGTERM], bytes([signal.SIGTERM]))
+    with reader, writer:
+        writer.settimeout(0)
+        before = signal.signal(signal.SIGTERM, lambda number, _: numbers.append(number))
+        file = signal.set_wakeup_fd(writer.fileno())
+        try:
+            assert run_session(session, ["logits"], {}) == ["logits"]
+        finally:
+            assert signal.set_wakeup_fd(file) == writer.fileno()
+            signal.signal(signal.SIGTERM, before)
+        assert reader.recv(9) == bytes([signal.SIGTERM])
+    assert (session.runs, numbers) == (2, [signal.SIGTERM])
 
 
 def _num_arrived(server: ServerProcess) -> int:
