@@ -82,7 +82,7 @@ def score_pretrained(
             config,
             device=device,
             precision=precision,
-            load=opened.load,
+            verify=False,
             progress=progress,
         )
         scores = measured.masked_lm if kind == "mlm" else measured.next_sentence

@@ -42,12 +42,16 @@ class TorchModel(Model):
         """The weights by their Hugging Face names; without values where the encoder has them."""
         return load_weights(self.directory, self._class.names)
 
+    @cached_property
+    def _headers(self) -> dict[str, Tensor]:
+        return read_weight_headers(self.directory, self._class.names)[0]
+
     def has(self, output: HeadOutput) -> bool:
         head = getattr(heads, output.head_name or "")
         if head is heads.BertForMaskedLM and self.config.attends_to != "all":
             return False  # it predicts the next token
         external_names = self._class.names.mapping.external_names
-        return all(external in self._weights for name in head.marks for external in external_names(name))
+        return all(external in self._headers for name in head.marks for external in external_names(name))
 
     def load(self, head: Callable[[Encoder], ModuleT]) -> ModuleT:
         """Return a module in evaluation mode, whose encoder is that of all others."""
@@ -65,7 +69,7 @@ class TorchModel(Model):
             isinstance(output, HeadOutput)
             and output.build is None
             and not self.has(output)
-            and self._class.names.word_embeddings in self._weights  # else: no encoder at all
+            and self._class.names.word_embeddings in self._headers  # else: no encoder at all
         ):
             what = f"a model without {output.description}"
             raise InputError(what, where=self.directory, remedy="Give a pre-trained model that has it")
@@ -91,10 +95,6 @@ class Int8Model(TorchModel):
         require(GRAPH_PACKAGES, extra="onnx", where="int8")
         super().__init__(directory, "cpu", None)
         self._graphs: dict[bool, GraphModel] = {}
-
-    @cached_property
-    def _weights(self) -> dict[str, Tensor]:
-        return read_weight_headers(self.directory, self._class.names)[0]
 
     def _start(self, output: Output) -> Engine:
         from cloze.export.onnx import int8_graph

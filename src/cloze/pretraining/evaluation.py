@@ -2,11 +2,10 @@
 
 import math
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -21,7 +20,6 @@ from cloze.data.instances.masking import MaskingConfig
 from cloze.data.instances.pairs import PairsConfig
 from cloze.errors import InputError
 from cloze.file_names import MANIFEST
-from cloze.models.checkpoint import load_model
 from cloze.pretraining.data import TARGETS_BY_ATTENTION, held_out_batches, unigram_nats
 from cloze.pretraining.initial_weights import load_for_pretraining
 from cloze.pretraining.objective import PretrainingObjective
@@ -66,7 +64,7 @@ def evaluate_pretrained(
     *,
     device: str = "auto",
     precision: InferencePrecision | None = None,
-    load: Callable[[Any], Any] | None = None,
+    verify: bool = True,
     progress: Progress = SILENT,
 ) -> PretrainingEvaluation:
     """Evaluate a pre-trained model; a causal model predicts adjacent tokens instead of masked ones.
@@ -76,11 +74,11 @@ def evaluate_pretrained(
         data: text for `build_dataset`; or one data set, whose held-out documents are used.
         device: cpu, cuda, mps or auto.
         precision: number format of matrix products, as in `prepare_for_inference`.
-        load: loads a class of `cloze.models.heads` where the checkpoint is open already.
+        verify: check the files of the checkpoint.
     """
     context = DistributedContext(resolve_device(device))
-    load = load or partial(load_model, checkpoint)
-    bert = load_for_pretraining(load, next_sentence=config.pairs.next_sentence, seed=config.seed)
+    next_sentence = config.pairs.next_sentence
+    bert = load_for_pretraining(checkpoint, next_sentence=next_sentence, seed=config.seed, verify=verify)
     bert = bert.to(context.device)
     prepare_for_inference(bert, precision)
     limit = bert.config.max_position_embeddings
@@ -125,7 +123,7 @@ def evaluate_pretrained(
         tokenizer,
         held_out=held_out,
         unigram_nats=nats,
-        next_sentence=config.pairs.next_sentence,
+        next_sentence=next_sentence,
         context=context,
     )
     batches: list[EvaluatedSums] = []

@@ -1,10 +1,8 @@
 """The initial weights of a run: random, or those of a checkpoint with a vocabulary that may have grown."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -43,8 +41,7 @@ def initial_model(
         encoder_config = config.model.encoder(vocab_size=tokenizer.vocab_size).with_padding(tokenizer.pad_id)
         return BertForPreTraining(build_encoder(encoder_config, generator=generator), generator=generator)
     assert checkpoint is not None
-    load = partial(load_model, checkpoint)
-    model = load_for_pretraining(load, next_sentence=config.pairs.next_sentence, seed=config.seed)
+    model = load_for_pretraining(checkpoint, next_sentence=config.pairs.next_sentence, seed=config.seed)
     if model.config.attends_to != config.model.attends_to:
         what = f"attends to {model.config.attends_to}, the settings to {config.model.attends_to}"
         remedy = f"Say `model.attends_to={model.config.attends_to}`"
@@ -65,17 +62,14 @@ def initial_model(
     return model
 
 
-def load_for_pretraining(load: Callable[[Any], Any], *, next_sentence: bool, seed: int) -> BertForPreTraining:
-    """Load a model with both heads of pre-training; without pairs, a missing pooler and next-sentence head are new.
-
-    Args:
-        load: loads a class of `cloze.models.heads`.
-    """
+def load_for_pretraining(
+    checkpoint: Path, *, next_sentence: bool, seed: int, verify: bool = True
+) -> BertForPreTraining:
+    """Load a model with both heads of pre-training; without pairs, a missing pooler and next-sentence head are new."""
     try:
-        model: BertForPreTraining = load(BertForPreTraining)
-        return model
+        return load_model(checkpoint, BertForPreTraining, verify=verify)
     except MissingWeightsError as error:
-        masked: BertForMaskedLM = load(BertForMaskedLM)
+        masked = load_model(checkpoint, BertForMaskedLM, verify=verify)
         if next_sentence:
             remedy = "Say `pairs.next_sentence=false`: masked words alone"
             raise InputError(error.what, where=error.where, remedy=remedy) from error

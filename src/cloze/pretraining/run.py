@@ -11,7 +11,6 @@ from cloze import config as configuration
 from cloze.artifacts import LEARNED_FROM
 from cloze.data.instances.masking import describe_whole_words
 from cloze.markdown import code_span
-from cloze.models.checkpoint import load_model
 from cloze.models.heads import BertForPreTraining
 from cloze.pretraining.config import PretrainConfig
 from cloze.pretraining.data import (
@@ -68,8 +67,9 @@ def pretrain(
                 model = initial_model(config, start, data.tokenizer, progress)
             else:
                 next_sentence = config.pairs.next_sentence
-                stored = partial(load_model, checkpoint, verify=False)
-                model = load_for_pretraining(stored, next_sentence=next_sentence, seed=config.seed)
+                model = load_for_pretraining(
+                    checkpoint, next_sentence=next_sentence, seed=config.seed, verify=False
+                )
             return build_objective(config, data, model)
 
         _warn_of_settings(config, data, progress)
