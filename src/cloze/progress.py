@@ -42,11 +42,13 @@ class Progress:
     quiet: bool = False
     clock: Callable[[], float] = time.monotonic
     """Seconds since some moment; training runs take the time from it, too."""
+    in_flags: Callable[[str], str] = str
+    """Returns a text with flags in the place of parameters in backticks; the command line sets it."""
 
     def note(self, text: str) -> None:
         """Print one line."""
         if not self.quiet:
-            print(escape_controls(text), file=sys.stderr, flush=True)  # noqa: T201
+            print(escape_controls(self.in_flags(text)), file=sys.stderr, flush=True)  # noqa: T201
 
     @contextmanager
     def bar(self, label: str, *, total: float | None, unit: str = "", done: float = 0.0) -> Iterator[Bar]:

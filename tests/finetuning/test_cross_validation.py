@@ -144,7 +144,9 @@ def test_the_shell_names_the_file_and_refuses_what_contradicts(reviews, nano_che
     command += [str(tmp_path / "run"), "--text-column", "review", "--label-column", "liked", "--folds", "2"]
     command += ["--max-seq-length", "16", "--epochs", "1", "--device", "cpu"]
     assert main([*command, "--dev", str(reviews)]) == 2
-    assert "folds cannot be combined with dev" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith(
+        "error: --folds: cannot be combined with --dev, --train-examples, --data-fractions or --teacher. Leave out one"
+    )
     assert main(command) == 0
     printed = capsys.readouterr().out
     assert "runs: 2" in printed
@@ -182,6 +184,13 @@ def test_no_row_is_suspected_of_the_label_that_it_is_answered_with():
     probabilities = np.array([[0.95, 0.05], [0.95, 0.05], [0.6, 0.4], [0.7, 0.3]])
     assert find_label_errors(probabilities, np.array([0, 0, 0, 1])) == []
     assert find_label_errors(np.array([[0.9, 0.1]]), np.array([0])) == []
+
+
+def test_no_row_is_suspected_of_a_label_that_is_less_probable_than_its_own():
+    """A model that has not learned the only row of the third class gives it, and the class, a low probability."""
+    first = np.array([0.9, 0.8, 0.45, 0.2, 0.1, 0.6])
+    probabilities = np.stack([first, 0.99 - first, np.full(6, 0.01)], axis=1)
+    assert find_label_errors(probabilities, np.array([0, 0, 0, 1, 1, 2])) == []
 
 
 def test_rows_and_order_are_those_of_cleanlab():

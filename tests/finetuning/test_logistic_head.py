@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -85,7 +84,7 @@ def test_a_run_is_an_ordinary_classifier(config, tmp_path):
 @pytest.mark.parametrize(("head", "is_advised"), [("dense", True), ("logistic", False)])
 def test_few_rows_are_advised_to_take_it(config, tmp_path, capsys, head, is_advised):
     finetune(REVIEWS, replace(config, epochs=1, head=head), tmp_path / "run", progress=cloze.Progress())
-    advice = "fewer than 64 rows a class: --head logistic is often better"
+    advice = "fewer than 64 rows a class: `head=logistic` is often better"
     assert (advice in capsys.readouterr().err) == is_advised
 
 
@@ -100,12 +99,24 @@ def test_folds_and_shares_of_the_data_have_a_head_each(config, tmp_path):
 
 def test_settings_of_steps_are_refused(config, reviews, tmp_path):
     arguments = {"train": reviews, "model": config.model, "output": tmp_path / "run", "head": "logistic"}
-    unused: dict[str, Any] = {"epochs": 2, "seeds": 3}
-    settings = {"freeze_embeddings": True, "evaluations_per_epoch": 2}
-    for name, value in [*unused.items(), *settings.items()]:
-        given = {name: value} if name in unused else {"settings": {name: value}}
-        with pytest.raises(InputError, match=f"{name}: head logistic is fitted without steps"):
-            cloze.finetune("classification", **arguments, **given)
+    keywords = {"epochs": 3, "seeds": 3, "learning_rate": 1e-4, "teacher": config.model}
+    settings = {"freeze_embeddings": True, "evaluations_per_epoch": 2, "grid.epochs": [1, 2]}
+    cases = {name: {name: value} for name, value in keywords.items()}
+    cases |= {name: {"settings": {name: value}} for name, value in settings.items()}
+    for name, options in cases.items():
+        with pytest.raises(InputError, match=f"^{name}: is not used by a logistic head"):
+            cloze.finetune("classification", **arguments, **options)
+    with pytest.raises(InputError, match=r"grid\.batch_sizes is not used by a logistic head"):
+        cloze.finetune("classification", **arguments, grid=True)
+    file = tmp_path / "head.toml"
+    for name, value in {"epochs": 4, "batch_size": 8, "optimizer.warmup_fraction": 0.2}.items():
+        file.write_text(f'head = "logistic"\n{name} = {value}\n')
+        with pytest.raises(InputError, match=f"head.toml and settings: {name} is not used by"):
+            cloze.finetune("classification", **arguments, config=file)
+    columns = {"text_column": "review", "label_column": "liked"}
+    file.write_text(cloze.finetuning_settings("classification", **arguments, **columns))
+    assert "epochs = 3" in file.read_text()
+    cloze.validate_data(config=file)
     with pytest.raises(InputError, match="head: logistic is for tasks that classify texts"):
         cloze.finetune("regression", **arguments)
     with pytest.raises(InputError, match="head: logistic has no steps to time"):

@@ -112,6 +112,15 @@ def test_hits_are_the_nearest_passages_in_shell_and_python(model, documents, cap
     assert f"{hits[0].file}:{hits[0].line}\n        {hits[0].text.splitlines()[0]}" in capsys.readouterr().out
 
 
+def test_passages_are_wrapped_at_the_width_of_the_terminal(model, tmp_path, capsys, monkeypatch):
+    (tmp_path / "a.txt").write_text("abcdefabcdef " * 8)
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main(["search", str(tmp_path / "a.txt"), "a", "-m", str(model), "-k", "1"]) == 0
+    place, *lines = capsys.readouterr().out.splitlines()
+    assert place.endswith("a.txt:1")
+    assert lines == [" " * 8 + " ".join(["abcdefabcdef"] * count) for count in (4, 4)]
+
+
 def test_only_new_and_changed_documents_are_embedded(model, documents, embedded):
     assert passages(open_index(model, documents)) == ALL
     embedded.clear()

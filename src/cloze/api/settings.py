@@ -60,7 +60,8 @@ _KEYS = {
 """The settings of keywords with other names; all other settings that have a keyword share its name."""
 _OF_STEPS = {
     *("epochs", "batch_size", "optimizer", "patience", "dropout", "freeze_layers", "freeze_embeddings"),
-    *("budget_seconds", "evaluations_per_epoch", "seeds"),
+    *("budget_seconds", "evaluations_per_epoch", "seeds", "distillation.teacher"),
+    *("grid.batch_sizes", "grid.learning_rates", "grid.epochs"),
 }
 """Settings that change nothing in a logistic head, which has the same weights for every seed."""
 
@@ -120,8 +121,6 @@ def finetuning_layers(task: str | Task | None, output: str | Path | None, option
             raise InputError(what, where=key.rpartition(".")[2], remedy=remedy)
     of_task = {name: of_object or None, "grid": grid}
     table = merge(recipe, of_task, explicit, replaced=FinetuneConfig.replaced)
-    if table.get("head") == "logistic" and (unused := _OF_STEPS & explicit.keys()):
-        raise InputError("head logistic is fitted without steps", where=min(unused), remedy="Leave it out")
     return Layers(name, explicit, table, source, options, rows)
 
 
@@ -149,6 +148,8 @@ def resolve_finetuning(
             LOG.info("max_seq_length %d: %s takes no more tokens", *length.values(), table["model"])
     try:
         task, config = resolve_task(FinetuneConfig, layers.task, length, table, where=layers.where)
+        if config.head == "logistic":
+            _refuse_steps(layers, config)
     except InputError as error:
         name = str(error.where).rpartition(".")[2]
         error.where = name if layers.options.get(name) is not None else error.where
@@ -159,6 +160,18 @@ def resolve_finetuning(
             file: dict[str, Any] = {name: str(rows.write(folder))}
             config = replace(config, **file)
     return task, config
+
+
+def _refuse_steps(layers: Layers, config: FinetuneConfig) -> None:
+    """Refuse settings of steps, which a logistic head would ignore; a `run.toml` has their defaults."""
+    explicit, draft = dict(flatten(layers.explicit)), dict.fromkeys(_REQUIRED, "")
+    defaults = dict(flatten(to_dict(resolve_task(FinetuneConfig, layers.task, draft)[1])))
+    for key, value in flatten(to_dict(config)):
+        is_explicit = key in explicit
+        if {key, key.partition(".")[0]} & _OF_STEPS and (is_explicit or value != defaults[key]):
+            what = "is not used by a logistic head, which is fitted without steps"
+            where = key if is_explicit else layers.where
+            raise InputError(what if is_explicit else f"{key} {what}", where=where, remedy="Leave it out")
 
 
 def pretraining_layers(output: str | Path | None, options: PretrainOptions) -> Layers:

@@ -108,10 +108,11 @@ def _show_neighbors(nearest: "list[Neighbor]") -> Shown:
 
 @verb("search", "search")
 def _show_search(hits: "list[Hit]") -> Shown:
-    lines = [
-        f"{hit.score:6.3f}  {hit.file}:{hit.line}\n{textwrap.indent(hit.text, ' ' * 8)}\n" for hit in hits
-    ]
-    return [asdict(hit) for hit in hits], "\n".join(lines).rstrip("\n")
+    lines = []
+    for hit in hits:
+        lines += [f"{hit.score:6.3f}  {hit.file}:{hit.line}"]
+        lines += [_wrap_after(" " * 8, line) for line in hit.text.splitlines()] + [""]
+    return [asdict(hit) for hit in hits], "\n".join(lines[:-1])
 
 
 @verb("attention", "attention")

@@ -178,7 +178,7 @@ class Command:
         values = {name: parameter.default for name, parameter in signature.items()} | values
         if values.get("workers") == "auto":
             values["workers"] = usable_processors()
-        values |= {COMMON: common, "progress": common.progress}
+        values |= {COMMON: common, "progress": dataclasses.replace(common.progress, in_flags=self.in_flags)}
         if missing := [name for name in signature if values[name] is EMPTY]:
             raise self._missing(self.parameters[missing[0]].names[0])
         try:

@@ -12,7 +12,7 @@ In TOML the settings of the run and `task` come first, those of the task in a ta
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -153,12 +153,8 @@ class FinetuneConfig(RunSettings):
             raise ValueError(f"fold {self.fold} is not one of {self.folds}")
         shares = self.train_examples is not None or self.data_fraction < 1 or self.grid.data_fractions
         if self.folds > 1 and (self.dev is not None or shares or self.distillation.teacher is not None):
-            raise ValueError("folds cannot be combined with dev, shares of the training data or a teacher")
-        grid = replace(self.grid, data_fractions=())
-        if self.head == "logistic" and (self.distillation.teacher is not None or grid != GridConfig()):
-            raise ValueError(
-                "head logistic has no steps: it cannot be combined with a teacher or a grid of steps"
-            )
+            what = "cannot be combined with `dev`, `train_examples`, `data_fractions` or `teacher`"
+            raise InputError(what, where="folds", remedy="Leave out one of them")
         if self.head == "logistic" and self.precision == "bfloat16":
             raise ValueError("head logistic is fitted in float32")
         evaluations = max(self.grid.epochs or (self.epochs,)) * self.evaluations_per_epoch

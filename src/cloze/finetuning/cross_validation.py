@@ -31,12 +31,8 @@ def write_out_of_fold(
     Returns:
         For a task with one label a row, the rows whose label is probably wrong, the surest first.
     """
-    rows: list[dict[str, Any]] = [{}] * len(folds)
-    for fold, path in answers.items():
-        lines = path.read_text("utf-8").splitlines()
-        places = [i for i, of_row in enumerate(folds) if of_row == fold]
-        for i, line in zip(places, lines, strict=True):
-            rows[i] = json.loads(line)
+    lines = {fold: iter(path.read_text("utf-8").splitlines()) for fold, path in answers.items()}
+    rows: list[dict[str, Any]] = [json.loads(next(lines[fold])) for fold in folds]
     suspects = dict[int, dict[str, Any]]()
     if isinstance(task.answer, OneLabel):
         names, gold = task.answer.labels, [task.answer.labels.index(row["gold"]) for row in rows]
@@ -62,20 +58,19 @@ def find_label_errors(
     class.
 
     A class is likely for a row if its probability is at least its mean among the rows with this label. A row is
-    suspected if its most probable likely class is not its label, and its label is not its most probable class.
+    suspected if its most probable likely class is more probable than its label.
 
     Shapes: `probabilities` [N, C], `labels` [N].
 
     Source: Northcutt, Jiang and Chuang 2021, "Confident learning", 3.1 and 3.2 (the confident joint, ranked by margin).
     """
-    classes, own_N = range(probabilities.shape[1]), probabilities[np.arange(len(labels)), labels]
+    classes, rows = range(probabilities.shape[1]), np.arange(len(labels))
+    own_N = probabilities[rows, labels]
     threshold_C = np.array([own_N[labels == k].mean() if (labels == k).any() else np.inf for k in classes])
-    is_confident_NC = probabilities >= threshold_C - _TOLERANCE
-    probable_N = np.where(is_confident_NC, probabilities, -1.0).argmax(1)
-    is_suspected_N = is_confident_NC.any(1) & (probable_N != labels) & (probabilities.argmax(1) != labels)
+    likely_NC = np.where(probabilities >= threshold_C - _TOLERANCE, probabilities, -1.0)
     others_NC = probabilities.copy()
-    others_NC[np.arange(len(labels)), labels] = -np.inf
+    others_NC[rows, labels] = -np.inf
     margin_N = own_N - others_NC.max(1)
-    suspected = np.flatnonzero(is_suspected_N)
+    suspected = np.flatnonzero(likely_NC.max(1) > own_N)
     ranked = suspected[np.argsort(margin_N[suspected], kind="stable")]
-    return [(int(n), int(probable_N[n]), float(margin_N[n])) for n in ranked]
+    return [(int(n), int(likely_NC[n].argmax()), float(margin_N[n])) for n in ranked]

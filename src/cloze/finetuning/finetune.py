@@ -85,7 +85,7 @@ def finetune(
             tell(prepared.data.findings, launch.progress)
             num_classes = len(prepared.task.answer.class_names) if isinstance(task.answer, OneLabel) else 0
             if config.head == "dense" and len(prepared.data.train) < _FEW_ROWS * num_classes:
-                launch.progress.note(f"fewer than {_FEW_ROWS} rows a class: --head logistic is often better")
+                launch.progress.note(f"fewer than {_FEW_ROWS} rows a class: `head=logistic` is often better")
         config, files = prepared.config, dict[str, Path]()
         for name in ("train", "dev"):  # data in memory become files of the run
             source = getattr(config, name)
