@@ -321,6 +321,9 @@ def test_two_columns_of_one_name_are_refused():
     for data in (frame, table):
         with pytest.raises(InputError, match=r"train: two columns are called 'label'\. Rename one"):
             rows_from_memory(data, "train")
+    for data, where in (({1: ["a"], "1": ["b"]}, "train"), ([{1: "a", "1": "b"}], "a row")):
+        with pytest.raises(InputError, match=f"{where}: two columns are called '1'"):
+            rows_from_memory(data, "train")
 
 
 def test_texts_are_checked_by_position():

@@ -6,7 +6,7 @@ None of these libraries is imported.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -94,6 +94,7 @@ def iterate_rows(
         what = f"has the splits {', '.join(map(str, data))}"
         raise InputError(what, where=name, remedy=f"Give one of them, as in {name}[{first!r}]")
     if isinstance(data, Mapping):
+        _check_distinct(data, name)
         return _rows_of_columns(data, name)
     if hasattr(data, "to_pylist") and hasattr(data, "schema"):  # Arrow
         _check_distinct(data.schema.names, name)
@@ -102,8 +103,8 @@ def iterate_rows(
         data = _without_format(data)
         return _with_class_names(data, data, name, keeps_numbers)
     if hasattr(data, "itertuples"):  # pandas
-        names = [str(column) for column in data.columns]
-        _check_distinct(names, name)
+        _check_distinct(data.columns, name)
+        names = list(map(str, data.columns))
         return (dict(zip(names, row, strict=True)) for row in data.itertuples(index=False, name=None))
     return iterate(data, name, "row")
 
@@ -114,6 +115,8 @@ def plain_row(row: Mapping[Any, Any]) -> dict[str, Any]:
     >>> plain_row({"text": "a", "label": float("nan"), "at": 1 + 2j})
     {'text': 'a', 'label': None, 'at': {'complex': '(1+2j)'}}
     """
+    if any(type(name) is not str for name in row):  # 1 and "1" would be one column
+        _check_distinct(row, "a row")
     return {str(name): None if is_missing(cell) else _cell(cell) for name, cell in row.items()}
 
 
@@ -146,9 +149,9 @@ def _without_format(data: Any) -> Any:
     return data if format["type"] == "custom" else data.with_format(None, columns=format["columns"])
 
 
-def _check_distinct(columns: Sequence[str], where: str) -> None:
+def _check_distinct(columns: Iterable[Any], where: str) -> None:
     """Refuse a table whose rows would have the cell of only one of two columns."""
-    if repeated := [column for column, count in Counter(columns).items() if count > 1]:
+    if repeated := [column for column, count in Counter(map(str, columns)).items() if count > 1]:
         what = f"two columns are called {repeated[0]!r}"
         raise InputError(what, where=where, remedy="Rename one of them")
 
