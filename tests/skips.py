@@ -34,7 +34,7 @@ def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     """Turn the report of a skip into a failure, with CI=true, unless its reason is one of `REASONS`."""
     if os.environ.get("CI") != "true" or not report.skipped or hasattr(report, "wasxfail"):
         return
-    reason = str(report.longrepr[2]).removeprefix("Skipped: ")  # type: ignore[index]
+    reason = str(report.longrepr[2]).removeprefix("Skipped: ")
     if not any(re.fullmatch(allowed, reason) for allowed in REASONS):
         report.outcome = "failed"
         report.longrepr = f"skipped in CI, for a reason that tests/skips.py does not allow: {reason}"

@@ -1,7 +1,6 @@
 """The estimators of scikit-learn: its own checks, pipelines, searches, copies, and the same answers as cloze."""
 
 import pickle
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,7 +37,7 @@ and is asked for; predictions do not depend on the order or the number of the te
 
 @pytest.mark.parametrize("kind", [TextEmbedder, FinetunedClassifier])
 @pytest.mark.parametrize("name", CHECKS)
-def test_checks_of_scikit_learn(kind: type[Any], name: str) -> None:
+def test_checks_of_scikit_learn(kind, name):
     getattr(estimator_checks, f"check_{name}")(kind.__name__, kind())
 
 
@@ -64,7 +63,7 @@ def embedder(model: str) -> TextEmbedder:
     return TextEmbedder(model, device="cpu")
 
 
-def test_the_embedder_gives_the_vectors_of_cloze(embedder: TextEmbedder, model: str) -> None:
+def test_the_embedder_gives_the_vectors_of_cloze(embedder, model):
     with pytest.raises(NotFittedError):
         embedder.transform(TEXTS)
     fitted = clone(embedder).fit(TEXTS)
@@ -85,7 +84,7 @@ def test_the_embedder_gives_the_vectors_of_cloze(embedder: TextEmbedder, model: 
 
 
 @pytest.mark.slow
-def test_the_embedder_works_in_pipelines_and_searches(embedder: TextEmbedder) -> None:
+def test_the_embedder_works_in_pipelines_and_searches(embedder):
     pipeline = make_pipeline(embedder, LogisticRegression(max_iter=1000))
     assert cross_val_score(pipeline, TEXTS, LABELS, cv=2).mean() > 0.7
     grid = {"textembedder__pooling": ["mean", "cls"], "textembedder__layers": [(0,), (-1,)]}
@@ -95,7 +94,7 @@ def test_the_embedder_works_in_pipelines_and_searches(embedder: TextEmbedder) ->
 
 
 @pytest.mark.slow
-def test_the_classifier_learns_and_is_repeatable(classifier: FinetunedClassifier) -> None:
+def test_the_classifier_learns_and_is_repeatable(classifier):
     with pytest.raises(NotFittedError):
         classifier.predict(TEXTS)
     texts, labels = list(TEXTS), list(LABELS)
@@ -116,7 +115,7 @@ def test_the_classifier_learns_and_is_repeatable(classifier: FinetunedClassifier
 
 
 @pytest.mark.slow
-def test_classes_keep_their_type_and_order(classifier: FinetunedClassifier) -> None:
+def test_classes_keep_their_type_and_order(classifier):
     short = clone(classifier).set_params(epochs=1)
     for classes in ([10, 9], [True, False], ["nan", ""]):
         labels = [classes[i % 2] for i in range(40)]
@@ -126,21 +125,21 @@ def test_classes_keep_their_type_and_order(classifier: FinetunedClassifier) -> N
 
 
 @pytest.mark.slow
-def test_the_classifier_may_have_a_logistic_head(model: str) -> None:
+def test_the_classifier_may_have_a_logistic_head(model):
     settings = {"head": "logistic"}
     classifier = FinetunedClassifier(model, max_seq_length=12, settings=settings, device="cpu")
     assert classifier.fit(TEXTS, LABELS).score(TEXTS, LABELS) > 0.9
 
 
 @pytest.mark.slow
-def test_the_classifier_learns_from_pairs(classifier: FinetunedClassifier) -> None:
+def test_the_classifier_learns_from_pairs(classifier):
     seconds = ["good" if i // 2 % 2 else "bad" for i in range(40)]
     pairs = [(text, f"h {second}") for text, second in zip(TEXTS, seconds, strict=True)]
     pipeline = make_pipeline(clone(classifier)).fit(pairs[:30], seconds[:30])
     assert pipeline.score(pairs[30:], seconds[30:]) > 0.9
 
 
-def test_wrong_input_is_named(classifier: FinetunedClassifier) -> None:
+def test_wrong_input_is_named(classifier):
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         classifier.fit(TEXTS, LABELS[1:])
     with pytest.raises(InputError, match=r"^train\[0\]: 'text' is null"):

@@ -32,7 +32,7 @@ def numbered_tokens(size: int) -> list[str]:
 def tiny_config(tokens: Sequence[str], **settings: float) -> cloze.BertConfig:
     sizes = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 3, "intermediate_size": 20}
     other = {"max_position_embeddings": 30, "initializer_range": 0.5}
-    return cloze.BertConfig(**{"vocab_size": len(tokens), **sizes, **other, **settings})  # type: ignore[arg-type]
+    return cloze.BertConfig(**{"vocab_size": len(tokens), **sizes, **other, **settings})
 
 
 def write_checkpoint(

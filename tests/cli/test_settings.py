@@ -5,7 +5,6 @@ from shutil import copytree
 from typing import Any
 
 import pytest
-from samples import Cloze, Samples
 
 import cloze
 from cloze.config import read_toml, to_toml
@@ -14,7 +13,7 @@ from cloze.pretraining.config import ModelConfig
 from helpers import resolve_pretraining
 
 
-def test_a_size_replaces_the_sizes_of_a_file(tmp_path: Path, cloze: Cloze) -> None:
+def test_a_size_replaces_the_sizes_of_a_file(tmp_path, cloze):
     file = tmp_path / "mine.toml"
     file.write_text("budget_seconds = 60.0\n[model]\nnum_hidden_layers = 7\nhidden_dropout_prob = 0.0\n")
     resolved = resolve_pretraining(file, {"data": "data", "steps": 9, "model.size": "base"})
@@ -33,16 +32,14 @@ def test_a_size_replaces_the_sizes_of_a_file(tmp_path: Path, cloze: Cloze) -> No
         ("large.toml", {"model": {"hidden_dropout_prob": 0.0}}),
     ],
 )
-def test_the_encoder_of_a_checkpoint_to_start_from_is_not_set(
-    config: Any, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_encoder_of_a_checkpoint_to_start_from_is_not_set(config, settings, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("large.toml").write_text('init = "cloze-mini"\n[model]\nsize = "large"\n')
     with pytest.raises(InputError, match=r"^model\.\w+: init takes it from the checkpoint. Leave it out"):
         resolve_pretraining(config, {"data": "data", "steps": 9, **settings})
 
 
-def test_settings_that_a_loaded_model_cannot_take_are_refused(samples: Samples) -> None:
+def test_settings_that_a_loaded_model_cannot_take_are_refused(samples):
     model = cloze.TextClassifier.load(samples.classifier, device="cpu")
     rows = [("a moor", "0")]
     other: dict[str, Any]
@@ -55,14 +52,12 @@ def test_settings_that_a_loaded_model_cannot_take_are_refused(samples: Samples) 
     assert cloze.evaluate("classification", model=model, data=rows) == expected
 
 
-def test_a_grid_leaves_out_settings_that_a_table_gives(cloze: Cloze) -> None:
+def test_a_grid_leaves_out_settings_that_a_table_gives(cloze):
     command = "finetune classification --grid --print-config --set"
     assert "learning_rates = []" in cloze(command, "optimizer={learning_rate=1e-4}").out
 
 
-def test_a_fine_tuning_resumes_with_its_own_settings_alone(
-    samples: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fine_tuning_resumes_with_its_own_settings_alone(samples, tmp_path, monkeypatch):
     run = copytree(samples.classifier, tmp_path / "run")
     monkeypatch.chdir(Path(read_toml(run / "run.toml")["train"]).parent)
     given: dict[str, Any] = {
@@ -88,9 +83,7 @@ def test_a_fine_tuning_resumes_with_its_own_settings_alone(
     assert cloze.finetune("classification", **(given | {"resume": False}), learning_rate=0.125) == result
 
 
-def test_a_pre_training_resumes_with_its_own_settings_alone(
-    samples: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pre_training_resumes_with_its_own_settings_alone(samples, tmp_path, monkeypatch):
     run = copytree(samples.run, tmp_path / "run")
     monkeypatch.chdir(Path(read_toml(run / "run.toml")["data"]).parent)
     result = cloze.pretrain(output=run, resume=True)
@@ -121,18 +114,18 @@ def test_a_pre_training_resumes_with_its_own_settings_alone(
         ("encoding", "cp1252", "texts"),
     ],
 )
-def test_keywords_exclude_each_other(samples: Samples, name: str, value: Any, other: str) -> None:
+def test_keywords_exclude_each_other(samples, name, value, other):
     arguments = {name: value, **({"append": True} if other == "append" else {})}
     with pytest.raises(InputError, match=f"^{name}: cannot be combined with `{other}`"):
         cloze.build_dataset(**arguments, texts=["Rain."], output=samples.data)
 
 
-def test_a_server_is_open_or_has_a_key(tmp_path: Path) -> None:
+def test_a_server_is_open_or_has_a_key(tmp_path):
     with pytest.raises(InputError, match=r"^api_key_file: cannot be combined with `open`"):
         cloze.serve(open=True, api_key_file=tmp_path / "key")
 
 
-def test_a_run_of_several_changes_no_settings(tmp_path: Path) -> None:
+def test_a_run_of_several_changes_no_settings(tmp_path):
     (tmp_path / "run.toml").write_text(
         cloze.finetuning_settings("classification", model="cloze-mini", train="t.tsv", seeds=2)
     )
@@ -141,7 +134,7 @@ def test_a_run_of_several_changes_no_settings(tmp_path: Path) -> None:
         cloze.finetune("classification", output=tmp_path, resume=True, learning_rate=0.1)
 
 
-def test_a_resumed_run_with_init_keeps_its_recipe(tmp_path: Path) -> None:
+def test_a_resumed_run_with_init_keeps_its_recipe(tmp_path):
     settings: dict[str, Any] = {"data": str(tmp_path / "none"), "init": "cloze-mini", "steps": 3}
     (tmp_path / "run.toml").write_text(cloze.pretraining_settings(**settings, config="fast"))
     with pytest.raises(InputError, match="none: no such directory"):  # and not that a setting differs

@@ -1,9 +1,7 @@
 """ModernBERT: its attention, its files, and its cost on long texts."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,7 +40,7 @@ def masked_attention(
 
 @pytest.mark.parametrize("half_window", [1, 4, 64])
 @pytest.mark.parametrize("lengths", [[1], [7, 7, 6, 3], [50, 50, 13], [193, 12]])
-def test_local_attention_equals_masked_attention(lengths: list[int], half_window: int) -> None:
+def test_local_attention_equals_masked_attention(lengths, half_window):
     torch.manual_seed(3)
     batch = to_device(collate([[1] * length for length in lengths]))
     inputs = [torch.randn(sum(lengths), 3, 6, requires_grad=True) for _ in range(3)]
@@ -69,12 +67,12 @@ def numbers_kept(length: int) -> int:
     return sum(counts)
 
 
-def test_memory_of_local_attention_grows_with_the_length() -> None:
+def test_memory_of_local_attention_grows_with_the_length():
     assert numbers_kept(2048) < 4.1 * numbers_kept(512)
 
 
 @pytest.mark.parametrize("length", [90, 1500])
-def test_long_text_equals_transformers(length: int, tmp_path: Path) -> None:
+def test_long_text_equals_transformers(length, tmp_path):
     torch.manual_seed(1)
     config = transformers.ModernBertConfig(
         **SIZES, max_position_embeddings=1600, initializer_range=0.3, pad_token_id=0, local_attention=32
@@ -99,7 +97,7 @@ class Copies(TorchFunctionMode):
         return function(*arguments, **(keywords or {}))
 
 
-def test_angles_are_copied_to_a_device_once() -> None:
+def test_angles_are_copied_to_a_device_once():
     thetas = {"global_rope_theta": 77.0, "local_rope_theta": 55.0}
     config = ModernBertConfig(
         vocab_size=9, hidden_size=8, num_attention_heads=2, num_hidden_layers=1, **thetas
@@ -113,7 +111,7 @@ def test_angles_are_copied_to_a_device_once() -> None:
     assert counts == [2, 0, 0]
 
 
-def test_base_is_the_published_size() -> None:
+def test_base_is_the_published_size():
     published = {
         "architectures": ["ModernBertForMaskedLM"],
         "global_attn_every_n_layers": 3,
@@ -138,7 +136,7 @@ def test_base_is_the_published_size() -> None:
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 9])
-def test_config_of_transformers_4_and_5_are_read_alike(every: int, tmp_path: Path) -> None:
+def test_config_of_transformers_4_and_5_are_read_alike(every, tmp_path):
     rope = {"local_rope_theta": 500.0, "global_rope_theta": 7e4}
     config = transformers.ModernBertConfig(**SIZES, pad_token_id=0, global_attn_every_n_layers=every, **rope)
     config.save_pretrained(tmp_path)
@@ -168,7 +166,7 @@ def test_config_of_transformers_4_and_5_are_read_alike(every: int, tmp_path: Pat
         ({"local_attention": 1}, "local_attention 1 is not at least 2"),
     ],
 )
-def test_other_encoder_is_one_clear_line(setting: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_other_encoder_is_one_clear_line(setting, message, tmp_path):
     table = {"model_type": "modernbert", **SIZES, "max_position_embeddings": 64, "hidden_activation": "gelu"}
     (tmp_path / "config.json").write_text(json.dumps(table | setting))
     with pytest.raises(InputError, match=message) as refusal:
@@ -177,9 +175,7 @@ def test_other_encoder_is_one_clear_line(setting: dict[str, Any], message: str, 
     assert str(tmp_path / "config.json") in str(refusal.value)
 
 
-def test_pooler_is_the_head_of_masked_words_where_a_file_has_no_other(
-    randomize: Callable, tmp_path: Path
-) -> None:
+def test_pooler_is_the_head_of_masked_words_where_a_file_has_no_other(randomize, tmp_path):
     config = transformers.ModernBertConfig(**SIZES, pad_token_id=0)
     theirs = transformers.ModernBertForMaskedLM(config)
     randomize(theirs)

@@ -48,9 +48,7 @@ KEYS = {
     },
     "tokenizer_config.json": {
         "applied": {"do_lower_case", "strip_accents", "tokenize_chinese_chars", "model_max_length"},
-        "rewritten": {
-            *("tokenizer_class", "pad_token", "unk_token", "cls_token", "sep_token", "mask_token"),
-        },
+        "rewritten": {*("tokenizer_class", "pad_token", "unk_token", "cls_token", "sep_token", "mask_token")},
         "of the program": {"backend", "is_local", "local_files_only"},
     },
 }
@@ -85,7 +83,7 @@ def copy(saved: tuple[Path, Any], tmp_path: Path) -> Path:
 
 
 @pytest.mark.protected
-def test_every_key_is_accounted_for(saved: tuple[Path, Any]) -> None:
+def test_every_key_is_accounted_for(saved):
     directory, _ = saved
     files = {str(file.relative_to(directory)) for file in directory.rglob("*.json")} - {"tokenizer.json"}
     assert files == set(KEYS)
@@ -95,7 +93,7 @@ def test_every_key_is_accounted_for(saved: tuple[Path, Any]) -> None:
         assert keys == set().union(*kinds.values()), file
 
 
-def test_settings_are_applied_and_survive_import(saved: tuple[Path, Any], tmp_path: Path) -> None:
+def test_settings_are_applied_and_survive_import(saved, tmp_path):
     sentence_transformers = pytest.importorskip("sentence_transformers")
     directory, model = saved
     expected = model.encode(TEXTS)
@@ -136,16 +134,14 @@ def test_settings_are_applied_and_survive_import(saved: tuple[Path, Any], tmp_pa
     ],
 )
 @pytest.mark.protected
-def test_unsupported_values_are_refused_by_name(
-    copy: Path, file: str, entries: dict[str, object], message: str
-) -> None:
+def test_unsupported_values_are_refused_by_name(copy, file, entries, message):
     for key, value in entries.items():
         edit_json(copy / file, key, to=value)
     with pytest.raises(InputError, match=message):
         load_sentence_encoder_config(copy)
 
 
-def test_the_length_in_a_file_of_another_family_is_applied(copy: Path) -> None:
+def test_the_length_in_a_file_of_another_family_is_applied(copy):
     sentence_transformers = pytest.importorskip("sentence_transformers")
     (copy / "sentence_bert_config.json").unlink()
     (copy / "sentence_roberta_config.json").write_text('{"max_seq_length": 4}')
@@ -153,7 +149,7 @@ def test_the_length_in_a_file_of_another_family_is_applied(copy: Path) -> None:
     np.testing.assert_allclose(Embedder.load(copy, device="cpu")(TEXTS), expected, atol=1e-6)
 
 
-def test_other_orders_of_modules_are_refused(copy: Path) -> None:
+def test_other_orders_of_modules_are_refused(copy):
     modules = json.loads((copy / "modules.json").read_text())
     (copy / "modules.json").write_text(json.dumps([modules[0], modules[2], modules[1]]))
     with pytest.raises(InputError, match="the modules Transformer, Normalize, Pooling: cloze reads"):

@@ -458,7 +458,7 @@ def refused(command: list[str], directory: Path, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.usefixtures("bounded", "in_parent")
-def test_malicious_model_is_refused(name: str, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_malicious_model_is_refused(name, model, capsys):
     case = HOSTILE[name]
     case.spoil(model)
     errors = [refused(COMMANDS[verb], model, capsys) for verb in case.verbs]
@@ -476,9 +476,7 @@ def test_malicious_model_is_refused(name: str, model: Path, capsys: pytest.Captu
 )
 @pytest.mark.parametrize("command", [["info", "{model}"], *COMMANDS.values()], ids=["info", *COMMANDS])
 @pytest.mark.usefixtures("in_parent")
-def test_manifest_cannot_name_files_outside(
-    name: str, command: list[str], sealed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_manifest_cannot_name_files_outside(name, command, sealed, capsys):
     record = {"bytes": 15, "sha256": file_io.sha256_of_file(sealed.parent / "secret")}
     changed("manifest.json", "files", name, to=record)(sealed)
     error = refused(command, sealed, capsys)
@@ -499,14 +497,12 @@ MANIFESTS = {
 
 
 @pytest.mark.parametrize(("spoil", "says"), MANIFESTS.values(), ids=MANIFESTS)
-def test_malicious_manifest_is_refused(
-    spoil: Spoil, says: str, sealed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_malicious_manifest_is_refused(spoil, says, sealed, capsys):
     spoil(sealed)
     assert says in refused(COMMANDS["fill"], sealed, capsys)
 
 
-def test_link_of_a_run_cannot_lead_outside(model: Path, tmp_path: Path) -> None:
+def test_link_of_a_run_cannot_lead_outside(model, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     (run / "run.toml").touch()
@@ -524,7 +520,7 @@ def test_link_of_a_run_cannot_lead_outside(model: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["directory", "link", "cycle", "pipe", "file", "empty file"])
-def test_a_link_that_leads_to_no_checkpoint_is_refused_and_not_passed_over(kind: str, tmp_path: Path) -> None:
+def test_a_link_that_leads_to_no_checkpoint_is_refused_and_not_passed_over(kind, tmp_path):
     (tmp_path / "run.toml").touch()
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "latest").symlink_to("checkpoint")
@@ -539,13 +535,12 @@ def test_a_link_that_leads_to_no_checkpoint_is_refused_and_not_passed_over(kind:
     }
     make[kind]()
     with pytest.raises(
-        InputError,
-        match=r"best: (is not a link to a checkpoint|names (none|best), which does not|names no )",
+        InputError, match=r"best: (is not a link to a checkpoint|names (none|best), which does not|names no )"
     ):
         resolve_checkpoint(tmp_path)
 
 
-def test_metrics_without_end_are_not_read(tmp_path: Path) -> None:
+def test_metrics_without_end_are_not_read(tmp_path):
     (tmp_path / "metrics.jsonl").symlink_to("/dev/zero")
     with pytest.raises(InputError, match="not a regular file"):
         read_metrics(tmp_path)
@@ -560,9 +555,7 @@ MODULES = {
 
 
 @pytest.mark.parametrize(("module", "says"), MODULES.values(), ids=MODULES)
-def test_module_path_cannot_lead_outside(
-    module: tuple[str, str], says: str, model: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_module_path_cannot_lead_outside(module, says, model, capsys):
     (model / "trap.py").write_text("import os; os.mkdir('trap')")
     shutil.copytree(model / "1_Pooling", model.parent / "outside")
     for key, value in zip(("path", "type"), module, strict=True):
@@ -574,7 +567,7 @@ def test_module_path_cannot_lead_outside(
 
 
 @pytest.mark.usefixtures("in_parent")
-def test_code_in_a_model_directory_is_not_run(model: Path, tmp_path: Path) -> None:
+def test_code_in_a_model_directory_is_not_run(model, tmp_path):
     """A model may bring code for others, which transformers would run if it were told to."""
     changed("config.json", "auto_map", to={"AutoModel": "trap.Model", "AutoConfig": "trap.Config"})(model)
     changed("config.json", "trust_remote_code", to=True)(model)
@@ -589,7 +582,7 @@ def test_code_in_a_model_directory_is_not_run(model: Path, tmp_path: Path) -> No
     assert not list((tmp_path / "out").rglob("*.py"))
 
 
-def test_links_of_the_hugging_face_cache_are_followed(sealed: Path, tmp_path: Path) -> None:
+def test_links_of_the_hugging_face_cache_are_followed(sealed, tmp_path):
     """There every file of a snapshot is a link to one that is named by its hash, outside the directory."""
     snapshot, blobs = tmp_path / "snapshots" / "main", tmp_path / "blobs"
     snapshot.mkdir(parents=True)
@@ -605,7 +598,7 @@ def test_links_of_the_hugging_face_cache_are_followed(sealed: Path, tmp_path: Pa
     assert load_sentence_encoder_config(snapshot) == load_sentence_encoder_config(sealed)
 
 
-def test_overwriting_does_not_follow_links(sealed: Path, tmp_path: Path) -> None:
+def test_overwriting_does_not_follow_links(sealed, tmp_path):
     """A link in a directory that is replaced goes; what it leads to stays."""
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -617,15 +610,13 @@ def test_overwriting_does_not_follow_links(sealed: Path, tmp_path: Path) -> None
     assert not (sealed / "link").exists()
 
 
-def test_a_panic_of_the_library_is_an_error_of_one_line(
-    model: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_panic_of_the_library_is_an_error_of_one_line(model, capsys):
     of_generic_class(of_tokenizer("normalizer", to=replacement({"Regex": r"w*w*w*w*w*w*w*\d"}, "x")))(model)
     error = refused(["fill", "-m", "{model}", f"{'w' * 2000} [MASK]"], model, capsys)
     assert error.startswith("error: tokenizer: cannot tokenize this text: Onig: Regex search error")
 
 
-def test_control_characters_in_names_are_escaped(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_in_names_are_escaped(model, capsys):
     own = load_file(model / "model.safetensors")
     save_file(own | {"bert.\x1b[2J\r\n\u202e": torch.zeros(1)}, model / "model.safetensors")
     error = refused(COMMANDS["fill"], model, capsys)

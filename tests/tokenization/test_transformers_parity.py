@@ -111,7 +111,7 @@ LIBRARIES: Mapping[str, Callable[[Json], Any]] = {
     "long words": lambda library: library["model"].update(max_input_chars_per_word=200),
     "no added tokens": without_added_tokens,
     "truncated and padded": lambda library: library.update(
-        truncation={"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0},
+        truncation={"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0}
     ),
 }
 
