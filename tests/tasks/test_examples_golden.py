@@ -1,6 +1,7 @@
 """The examples of every fixture, in files of each kind and in memory, are those of a record: number and digest.
 
-`python tests/tasks/test_examples_golden.py` writes the record again; look at the difference before you commit it.
+`PYTHONPATH=tests python tests/tasks/test_examples_golden.py` writes the record again; read the difference before you
+commit it.
 """
 
 import csv
