@@ -269,8 +269,7 @@ def _convert(hint: Any, value: Any, key: str, where: str, default: Any = None) -
     """Return a value as the type of a setting, with None for a value that is not set, and lists as tuples."""
     origin = get_origin(hint)
     if origin is Annotated:
-        is_nan = isinstance(value, float) and math.isnan(value)  # which is in no range
-        value = value if is_nan else _convert(get_args(hint)[0], value, key, where, default)
+        value = _convert(get_args(hint)[0], value, key, where, default)
         for number in value if isinstance(value, tuple) else (value,):
             for mark in get_args(hint)[1:]:
                 if isinstance(mark, Range) and number is not None:

@@ -114,7 +114,7 @@ def test_a_run_means_its_best_checkpoint_in_python(samples, tmp_path):
     assert not torch.equal(expected, load_encoder(run / "checkpoints/step-00000004").state_dict()[name])
     encoders = [load_encoder(run), Embedder.load(run).encoder]
     encoders += [cls.load(run).encoder for cls in (FillMask, NextSentence)]
-    encoders.append(ServedModel.load("run", run).encoder)
+    encoders.append(ServedModel.load("run", run).model.encoder)
     assert all(torch.equal(encoder.state_dict()[name].cpu(), expected) for encoder in encoders)
 
 

@@ -286,16 +286,16 @@ def run_session(
     """Run a graph so that Ctrl-C ends it, whatever loops it has; again after a signal whose handler does not raise."""
     import onnxruntime
 
-    is_main, before = threading.current_thread() is threading.main_thread(), -1
+    is_main = threading.current_thread() is threading.main_thread()
     while True:
         options = onnxruntime.RunOptions()
         options.log_severity_level = _SILENT
         RUNNING.add(options)
+        if is_main:
+            watched = _watch_signals()
+            watched.options = options
+            watched.file = signal.set_wakeup_fd(watched.writer.fileno())
         try:
-            if is_main:
-                writer, ended = _watch_signals()
-                before = signal.set_wakeup_fd(writer.fileno())
-                ended[:] = options, before
             return session.run(names, inputs, options)
         except Exception:
             if not (is_main and options.terminate):
@@ -303,28 +303,35 @@ def run_session(
         finally:
             RUNNING.discard(options)
             if is_main:
-                signal.set_wakeup_fd(before)
+                signal.set_wakeup_fd(watched.file)
+
+
+@dataclass
+class _Watched:
+    """What a signal's number in a socket ends: a computation of the main thread."""
+
+    writer: socket.socket
+    options: Any = None
+    file: int = -1
+    """The file that the program had chosen for the number."""
 
 
 @cache
-def _watch_signals() -> tuple[socket.socket, list[Any]]:
-    """Return a socket, and what a signal's number in it ends: the options of a computation of the main thread.
-
-    Python handles signals only after ONNX Runtime has returned. The list also has the file that the number is for.
-    """
+def _watch_signals() -> _Watched:
+    """Start the thread that ends a computation: Python handles signals only after ONNX Runtime has returned."""
     reader, writer = socket.socketpair()
     writer.settimeout(0)
-    ended: list[Any] = []
+    watched = _Watched(writer)
 
     def watch() -> None:
         while number := reader.recv(1):
-            options, file = ended
-            options.terminate = options.terminate or number[0] in (signal.SIGINT, signal.SIGTERM)
+            if number[0] in (signal.SIGINT, signal.SIGTERM):
+                watched.options.terminate = True
             with suppress(OSError):  # there is no file, or it is a socket of Windows
-                os.write(file, number)
+                os.write(watched.file, number)
 
     threading.Thread(target=watch, name="cloze-signals", daemon=True).start()
-    return writer, ended
+    return watched
 
 
 if sys.platform != "win32":  # which forks no processes
