@@ -151,11 +151,14 @@ def test_wrong_input_is_named(classifier):
         clone(classifier).fit(TEXTS, np.linspace(0, 1, 40))
     for key, value in (
         ("epochs", 9),
+        ("train", "a.csv"),
         ("optimizer", {"learning_rate": 0.1}),
         ("classification.labels", ["b", "a"]),
     ):
         with pytest.raises(InputError, match=f"^settings: {key}.* is set by an argument"):
             clone(classifier).set_params(settings={key: value}).fit(TEXTS, LABELS)
+    with pytest.raises(InputError, match=r"^settings: 'epochs' is not a mapping"):
+        clone(classifier).set_params(settings="epochs").fit(TEXTS, LABELS)
     weights = {"classification": {"class_weights": {"yes": 2.0}}}
     with pytest.raises(InputError, match=r"class_weights\.yes is set by"):
         clone(classifier).set_params(balanced=True, settings=weights).fit(TEXTS, LABELS)

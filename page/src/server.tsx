@@ -54,7 +54,10 @@ export async function exchange(path: string, body?: unknown, signal?: AbortSigna
     response = await fetch(path, { ...sent, headers, signal });
     text = await response.text(); // an abort may raise here, too
   } catch (error) {
-    if (signal?.aborted) throw error;
+    if (signal?.aborted) {
+      setDown(false); // another request says it again
+      throw error;
+    }
   } finally {
     clearTimeout(slow);
   }

@@ -316,7 +316,7 @@ def _check_number(value: float, key: str, where: str) -> None:
     if isinstance(value, int) and abs(value) > _MAX_INTEGER:
         raise InputError(f"{key} {_TOO_LARGE}", where=where)
     if math.isnan(value):
-        raise InputError(f"{key} is nan", where=where, remedy="Give a number")
+        raise SettingError(key, "nan is not a number")
     if 0 < abs(value) < sys.float_info.min:  # such numbers are 0 during training
         raise InputError(f"{key} is {value}, too close to 0", where=where)
 

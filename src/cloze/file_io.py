@@ -80,7 +80,7 @@ def read_json(path: Path, kind: type[Any] = dict, *, remedy: str | None = None) 
 
 
 def check_values(table: Mapping[str, Any], required: Mapping[str, Any], *, where: Path) -> None:
-    """Refuse a JSON object whose keys have other values than those of `required`; an empty value counts as unset."""
+    """Refuse a JSON object whose keys have other values than in `required`; an empty value counts as unset."""
     for key, expected in required.items():
         if (value := table.get(key) or expected) != expected:
             raise InputError(f"{key} is {json.dumps(value)}: cloze reads {json.dumps(expected)}", where=where)

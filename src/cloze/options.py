@@ -45,7 +45,7 @@ CsvSafe: TypeAlias = Annotated[
     "For .csv and .tsv.",
 ]
 Encoding: TypeAlias = Annotated[
-    str | None, "that of text files, as in latin-1, cp1252 or utf-16 (default: utf-8)."
+    str | None, "encoding of text files, as in latin-1, cp1252 or utf-16 (default: utf-8)."
 ]
 CleanedText: TypeAlias = Annotated[
     Clean | None,
@@ -111,7 +111,7 @@ class VectorOptions(TypedDict, total=False):
     normalize: Annotated[
         bool | None, "scale vectors to length 1, or not (default: as in the model's directory, else not)."
     ]
-    max_seq_length: Annotated[int | None, "maximum number of tokens per text (default: that of the model)."]
+    max_seq_length: Annotated[int | None, "maximum number of tokens per text (default: as the model)."]
     long_texts: Annotated[
         LongTexts,
         "truncate longer texts, or read them in windows and take the mean of their vectors.",

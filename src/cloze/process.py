@@ -86,7 +86,7 @@ def set_compute_threads(threads: int) -> None:
 def set_intra_op_threads(threads: int) -> None:
     """Set the number of threads of the operations that the calling thread starts, if torch is imported."""
     if torch := sys.modules.get("torch"):
-        torch.get_num_threads()  # or the first operation of the thread sets the number of any thread's last call
+        torch.get_num_threads()  # else its first operation takes the number that another thread set last
         torch.set_num_threads(threads)
 
 

@@ -37,7 +37,7 @@ from sklearn.base import (  # noqa: E402
 from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
 from sklearn.utils.validation import check_consistent_length, check_is_fitted  # noqa: E402
 
-_FIXED = ("model", "epochs", "batch_size", "optimizer.learning_rate", "seed", "device")
+_FIXED = ("model", "train", "epochs", "batch_size", "optimizer.learning_rate", "seed", "device")
 """Settings that arguments of FinetunedClassifier have."""
 
 
@@ -59,13 +59,13 @@ class TextEmbedder(_TextInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     """Its name, a checkpoint, a run, or a directory of transformers or sentence-transformers."""
     _: KW_ONLY
     pooling: Pooling | None = None
-    """How token vectors become one; None takes that of the model, else the mean."""
+    """How token vectors become one; None takes the model's, else the mean."""
     layers: Sequence[int] = (-1,)
     """Encoder layers; 0 is the word embeddings, -1 the last."""
     normalize: bool | None = None
     """Scale vectors to length 1; None does as the model's directory says."""
     max_seq_length: int | None = None
-    """Maximum number of tokens of a text; None takes that of the model."""
+    """Maximum number of tokens of a text; None takes the model's."""
     device: str = "auto"
     """cpu, cuda, mps or auto."""
 
@@ -96,7 +96,7 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
     learning_rate: float = 5e-5
     """The peak of the schedule; small models such as cloze-mini need about 3e-4."""
     max_seq_length: int | None = None
-    """Maximum number of tokens of a text; None is 128, or that of a smaller model."""
+    """Maximum number of tokens of a text; None is 128, or as many as a smaller model reads."""
     balanced: bool = False
     """Weight each class by its inverse frequency."""
     random_state: int = 12345
@@ -130,6 +130,8 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
         if "random_state" in arguments:
             arguments["seed"] = arguments.pop("random_state")
         settings = arguments.pop("settings", {})
+        if not isinstance(settings, Mapping):
+            raise InputError(f"{settings!r} is not a mapping of settings", where="settings")
         fixed = {*of_task, *arguments, *_FIXED}
         for key, _ in flatten(merge(settings)):
             if any(f"{key}.".startswith(f"{name}.") for name in fixed):

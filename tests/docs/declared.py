@@ -45,7 +45,8 @@ def shortening_flags(verb: str, arguments: list[str]) -> list[str]:
         settings = [*NANO, "--set=model.max_position_embeddings=512"]
         return [flag for flag in settings if "--init" not in arguments or "=model." not in flag]
     if verb == "finetune":
-        return [*NANO_TASK, *([] if "logistic" in arguments else ["--set=epochs=1"])]
+        has_epochs = "logistic" in arguments or any("grid.epochs" in argument for argument in arguments)
+        return [*NANO_TASK, *([] if has_epochs else ["--set=epochs=1"])]
     if verb == "vocab":
         return ["--size", "500", "--workers", "1"]
     if verb in ("corpus", "vocab extend") and "--dry-run" not in arguments:

@@ -16,7 +16,7 @@ from cloze.cli import main
 from cloze.errors import InputError
 from cloze.finetuning import finetune as finetuning
 from cloze.finetuning.config import GridConfig
-from cloze.finetuning.cross_validation import find_label_errors
+from cloze.finetuning.cross_validation import find_label_errors, write_out_of_fold
 from cloze.finetuning.data import divide
 from cloze.finetuning.finetune import expand_grid
 from cloze.finetuning.objective import FinetuningObjective
@@ -136,6 +136,13 @@ def test_killed_cross_validation_resumes_to_the_same_answers(config, crossed, tm
     monkeypatch.undo()
     resume_finetuning(tmp_path / "cut", workers=workers)
     assert (tmp_path / "cut/out-of-fold.csv").read_text() == (crossed / "out-of-fold.csv").read_text()
+
+
+def test_answers_may_have_line_ends_of_unicode(tmp_path):
+    row = {"text": "a\u2028b", "gold": 1.0, "answer": 2.0}
+    (tmp_path / "answers.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n", "utf-8")
+    write_out_of_fold(task_of("regression"), [1], {1: tmp_path / "answers.jsonl"}, tmp_path / "all.csv")
+    assert _rows(tmp_path / "all.csv")[0]["text"] == row["text"]
 
 
 @pytest.mark.slow

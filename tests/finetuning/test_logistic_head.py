@@ -106,7 +106,7 @@ def test_settings_of_steps_are_refused(config, reviews, tmp_path):
     for name, options in cases.items():
         with pytest.raises(InputError, match=f"^{name}: is not used by a logistic head"):
             cloze.finetune("classification", **arguments, **options)
-    with pytest.raises(InputError, match=r"grid\.batch_sizes is not used by a logistic head"):
+    with pytest.raises(InputError, match=r"^grid: is not used by a logistic head"):
         cloze.finetune("classification", **arguments, grid=True)
     file = tmp_path / "head.toml"
     for name, value in {"epochs": 4, "batch_size": 8, "optimizer.warmup_fraction": 0.2}.items():
@@ -122,3 +122,6 @@ def test_settings_of_steps_are_refused(config, reviews, tmp_path):
     with pytest.raises(InputError, match="head: logistic has no steps to time"):
         cloze.plan_finetuning("classification", **arguments)
     assert not Path(tmp_path / "run").exists()
+    cloze.finetune("classification", **arguments, **columns)
+    with pytest.raises(InputError, match=r"^learning_rate: is not used by a logistic head"):
+        cloze.finetune(output=tmp_path / "run", resume=True, learning_rate=1e-4)

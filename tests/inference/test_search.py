@@ -144,6 +144,7 @@ def test_vectors_of_removed_documents_and_of_all_but_four_models_are_deleted(
         open_index(path, documents)
         assert {len([*folder.iterdir()]) for folder in documents.glob(f"{FOLDER}/*")} == {2}
     embedded.clear()
+    (documents / FOLDER / ".DS_Store").touch()
     for path in (model, *others[1:]):
         open_index(path, documents)
     assert not embedded

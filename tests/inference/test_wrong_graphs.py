@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -318,6 +319,17 @@ def test_a_signal_whose_handler_returns_is_handled_and_passed_on() -> None:
             signal.signal(signal.SIGTERM, before)
         assert reader.recv(9) == bytes([signal.SIGTERM])
     assert (session.runs, numbers) == (2, [signal.SIGTERM])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends the process")
+def test_a_program_goes_on_after_interrupts(graphs, tmp_path):
+    embedder = cloze.Embedder.load(change(graphs / "Embedder", tmp_path / "graph", "model.onnx", loop))
+    for _ in range(2):
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            embedder("a")
+        assert signal.set_wakeup_fd(-1) == -1
 
 
 def _num_arrived(server: ServerProcess) -> int:

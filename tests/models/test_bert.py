@@ -38,7 +38,7 @@ def test_parameter_counts(size, millions):
         ({"vocab_size": 0}, "vocab_size 0 is not positive"),
         ({"hidden_act": "relu"}, "hidden_act = 'relu' is not a choice. Did you mean gelu"),
         ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob 1.0 is not at least 0 and below 1"),
-        ({"attention_probs_dropout_prob": float("nan")}, "attention_probs_dropout_prob is nan"),
+        ({"attention_probs_dropout_prob": float("nan")}, "attention_probs_dropout_prob nan is not"),
         ({"initializer_range": 0.0}, "initializer_range 0.0 is not above 0 and at most 1"),
     ],
 )

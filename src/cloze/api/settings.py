@@ -170,7 +170,10 @@ def _refuse_steps(layers: Layers, config: FinetuneConfig) -> None:
         is_explicit = key in explicit
         if {key, key.partition(".")[0]} & _OF_STEPS and (is_explicit or value != defaults[key]):
             what = "is not used by a logistic head, which is fitted without steps"
-            where = key if is_explicit else layers.where
+            name = "grid" if key.startswith("grid.") else key.rpartition(".")[2]
+            where = layers.where
+            if is_explicit or (name == "grid" and layers.options.get(name)):
+                where, is_explicit = name if layers.options.get(name) else key, True
             raise InputError(what if is_explicit else f"{key} {what}", where=where, remedy="Leave it out")
 
 
@@ -241,6 +244,8 @@ def resume_run(layers: Layers, run: Path) -> tuple[Any, Any] | None:
         if path is None or not Path(path).is_file() or file_sha256(path) != rows.sha256:
             remedy = "Leave them out, or start a new run in another output"
             raise InputError("are not the data of the run to resume", where=name, remedy=remedy)
+    if isinstance(resumed[1], FinetuneConfig) and resumed[1].head == "logistic":
+        _refuse_steps(layers, resumed[1])
     return resumed
 
 

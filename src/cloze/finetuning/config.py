@@ -149,7 +149,7 @@ class FinetuneConfig(RunSettings):
         self.check_run(self.max_seq_length)
         if self.num_runs > _MAX_RUNS:
             raise ValueError(f"seeds, folds and grid make {self.num_runs:,} runs, more than {_MAX_RUNS:,}")
-        if (self.fold or 1) > self.folds:
+        if self.fold is not None and (self.folds == 1 or self.fold > self.folds):
             raise ValueError(f"fold {self.fold} is not one of {self.folds}")
         shares = self.train_examples is not None or self.data_fraction < 1 or self.grid.data_fractions
         if self.folds > 1 and (self.dev is not None or shares or self.distillation.teacher is not None):

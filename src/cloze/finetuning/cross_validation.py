@@ -31,7 +31,8 @@ def write_out_of_fold(
     Returns:
         For a task with one label a row, the rows whose label is probably wrong, the surest first.
     """
-    lines = {fold: iter(path.read_text("utf-8").splitlines()) for fold, path in answers.items()}
+    # not splitlines, which also splits at Unicode's line ends
+    lines = {fold: iter(path.read_text("utf-8").split("\n")) for fold, path in answers.items()}
     rows: list[dict[str, Any]] = [json.loads(next(lines[fold])) for fold in folds]
     suspects = dict[int, dict[str, Any]]()
     if isinstance(task.answer, OneLabel):

@@ -349,7 +349,7 @@ def _load_teacher_task(task: Task, directory: Path) -> Task:
     if stored is not None and type(stored[0].answer).distance is type(task.answer).distance:
         return stored[0]
     if stored is not None and (task.answer.has_head or stored[0].answer.has_head):
-        what = f"is a model for the task {stored[0].name!r}, whose outputs are others than those of {task.name!r}"
+        what = f"is a model for the task {stored[0].name!r}, whose outputs are others than {task.name!r} has"
         raise InputError(what, where=directory, remedy=remedy)
     try:
         return (task if task.answer.has_head else find_task(task.name)).for_external_checkpoint(directory)

@@ -5,7 +5,7 @@ Shapes: T tokens in the packed batch, N texts, L tokens of a text, W words of a 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Self, TypeAlias, Unpack
 
@@ -39,7 +39,7 @@ from cloze.tokenization.unicode import replace_lone_surrogates
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
-Ids: TypeAlias = list[int]
+Ids: TypeAlias = npt.NDArray[np.uint32]
 """The ids of a text's tokens without [CLS] and [SEP]."""
 
 
@@ -182,15 +182,15 @@ class Embedder(Answerer):
 
     def _cut(self, ids: Ids) -> list[Ids]:
         """Return the windows of a text, each after the prompt."""
-        prompt = self.tokenizer.ids([self.prompt])[0].tolist() if self.prompt else []
-        if prompt != ids[: len(prompt)]:
-            prompt = []  # its last token is joined with the text
+        prompt = self.tokenizer.ids([self.prompt])[0] if self.prompt else np.zeros(0, np.uint32)
+        if not np.array_equal(prompt, ids[: len(prompt)]):
+            prompt = prompt[:0]  # its last token is joined with the text
         size = self.max_seq_length - 2 - len(prompt)
         if size < 1:
             what = f"the prompt has {len(prompt)} tokens, max_seq_length is {self.max_seq_length}"
             raise InputError(what, where="prompt", remedy="Raise max_seq_length")
         text = ids[len(prompt) :]
-        return [prompt + text[window] for window in half_overlapping(len(text), size)]
+        return [np.concatenate([prompt, text[window]]) for window in half_overlapping(len(text), size)]
 
     def words(self, texts: Sequence[str]) -> list[WordVectors]:
         """Return the words of each text with their vectors: the mean over the tokens of a word.
@@ -200,7 +200,7 @@ class Embedder(Answerer):
         """
         texts = check_texts(texts)
         encodings = [self.tokenizer.encode(self.prompt + text) for text in texts]
-        ids = [encoding.input_ids[1:-1] for encoding in encodings]
+        ids = [np.array(encoding.input_ids[1:-1], np.uint32) for encoding in encodings]
         vectors_of_text = self.embed_tokens_of_ids(ids)
         results = []
         for text, encoding, own_ids, vectors in zip(texts, encodings, ids, vectors_of_text, strict=True):
@@ -225,12 +225,12 @@ class Embedder(Answerer):
         """Return the token ids of each text and its prompt, without [CLS] and [SEP]. Not thread-safe."""
         texts = [replace_lone_surrogates(self.prompt + text) for text in check_texts(texts)]
         flat_ids, lengths = self.tokenizer.ids(texts)
-        remaining = iter(flat_ids.tolist())
-        token_ids = [list(islice(remaining, length)) for length in lengths.tolist()]
+        ends = np.cumsum(lengths)
+        token_ids = [flat_ids[end - length : end] for length, end in zip(lengths, ends, strict=True)]
         for i, text in enumerate(texts):
             # `ids` takes special tokens as plain text
             if self.tokenizer.may_have_special_tokens(text):
-                token_ids[i] = self.tokenizer.encode(text).input_ids[1:-1]
+                token_ids[i] = np.array(self.tokenizer.encode(text).input_ids[1:-1], np.uint32)
         return token_ids
 
     def _facts(self) -> list[str]:
@@ -264,9 +264,11 @@ class Embedder(Answerer):
     ) -> Iterator[tuple[Indices, PackedBatch, Mapping[str, Vectors]]]:
         """Run [CLS] ids [SEP] of each text, truncated, in batches of similar lengths."""
         keep, cls, sep = self.max_seq_length - 2, self.tokenizer.cls_id, self.tokenizer.sep_id
-        sequences = [[cls, *ids[:keep], sep] for ids in token_ids]
-        batches = Batches(list(map(len, sequences)), lambda indices: collate([sequences[i] for i in indices]))
-        return self.model.run(output, batches)
+
+        def batch(indices: Indices) -> PackedBatch:
+            return collate([[cls, *token_ids[i][:keep].tolist(), sep] for i in indices])
+
+        return self.model.run(output, Batches([min(len(ids), keep) + 2 for ids in token_ids], batch))
 
     def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
         """Return the vectors of all tokens of each text, [CLS], prompt and [SEP] included, [L, D], not normalized.

@@ -294,21 +294,22 @@ def run_session(
         if is_main:
             watched = _watch_signals()
             watched.options = options
-            watched.file = signal.set_wakeup_fd(watched.writer.fileno())
+            if (file := signal.set_wakeup_fd(watched.writer.fileno())) != watched.writer.fileno():
+                watched.file = file
         try:
             return session.run(names, inputs, options)
         except Exception:
             if not (is_main and options.terminate):
                 raise
         finally:
-            RUNNING.discard(options)
-            if is_main:
+            if is_main:  # first: KeyboardInterrupt may be raised at the next call
                 signal.set_wakeup_fd(watched.file)
+            RUNNING.discard(options)
 
 
 @dataclass
 class _Watched:
-    """What a signal's number in a socket ends: a computation of the main thread."""
+    """The computation of the main thread that a signal ends; Python writes the signal's number to `writer`."""
 
     writer: socket.socket
     options: Any = None
@@ -320,6 +321,7 @@ class _Watched:
 def _watch_signals() -> _Watched:
     """Start the thread that ends a computation: Python handles signals only after ONNX Runtime has returned."""
     reader, writer = socket.socketpair()
+    reader.settimeout(None)  # whatever socket.setdefaulttimeout says
     writer.settimeout(0)
     watched = _Watched(writer)
 
@@ -327,7 +329,7 @@ def _watch_signals() -> _Watched:
         while number := reader.recv(1):
             if number[0] in (signal.SIGINT, signal.SIGTERM):
                 watched.options.terminate = True
-            with suppress(OSError):  # there is no file, or it is a socket of Windows
+            with suppress(OSError):  # there is no file, or on Windows it is a socket
                 os.write(watched.file, number)
 
     threading.Thread(target=watch, name="cloze-signals", daemon=True).start()

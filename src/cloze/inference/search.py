@@ -96,6 +96,8 @@ class PassageIndex:
         model = (directory_sha256(encoder.directory), output, encoder.engine.number_format)
         settings = repr((_FORMAT, *model, encoder.max_seq_length, encoder.prompt, encoding)).encode()
         folder = (root if root.is_dir() else root.parent) / FOLDER / hashlib.sha256(settings).hexdigest()
+        with suppress(OSError):  # the model is in use, and is not deleted by another search
+            os.utime(folder)
         unread: list[InputError | OSError] = []
         files, stored, of_file = find_files(str(root), unread), set[str](), dict[str, _Passages]()
         with progress.bar("reading", total=len(files), unit="files") as bar:
@@ -115,7 +117,10 @@ class PassageIndex:
         if unread:
             what = f"{format_count(len(unread), 'file')} left out. {first}"
             warnings.warn(what, DataWarning, stacklevel=2)
-        _delete_unused(folder, stored if root.is_dir() else None)
+        are_all_seen = root.is_dir() and all(
+            isinstance(error, InputError | FileNotFoundError) for error in unread
+        )
+        _delete_unused(folder, stored if are_all_seen else None)
         return cls(embedder, passages, np.concatenate([vectors for _, vectors in of_file.values()]))
 
     def search(self, question: str, *, top_k: int = 10, ranker: TextRanker | None = None) -> list[Hit]:
@@ -152,10 +157,12 @@ def _prompt(embedder: Embedder, *names: str) -> str:
 
 
 def _delete_unused(folder: Path, stored: Collection[str] | None) -> None:
-    """Delete the vectors of all but the last models, and those of documents that are not `stored`, if it is given."""
+    """Delete the vectors of all but the last models, and of documents that are not `stored`, if it is given."""
     with suppress(OSError):  # of another user, on a read-only disk or deleted by another process
         os.utime(folder)
-        models = sorted(folder.parent.iterdir(), key=lambda model: model.stat().st_mtime_ns)
+        models = sorted(
+            folder.parent.glob(f"{'?' * len(folder.name)}/"), key=lambda model: model.stat().st_mtime_ns
+        )
         for model in models[:-_KEPT_MODELS]:
             remove_directory(model)
         for file in folder.parent.glob(f"*/*{_SUFFIX}"):
@@ -168,7 +175,9 @@ def _read_or_embed(
 ) -> _Passages:
     """Return the passages of a document and their vectors, which are computed where no undamaged file has them."""
     stored = folder / f"{sha256}{_SUFFIX}"
-    content = stored.read_bytes() if stored.exists() else b""
+    content = b""
+    with suppress(OSError):  # another process may delete it
+        content = stored.read_bytes()
     digest, content = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
     if hashlib.sha256(content).digest() == digest:
         head, _, numbers = content.partition(b"\n")

@@ -36,7 +36,7 @@ REQUIRED = (
     "max_position_embeddings",
 )
 _MAX_PARAMETERS = 4_000_000_000
-"""A limit for damaged files, as those of `Size`, since a model is built before its weights are read."""
+"""A limit for damaged files, as `Size` has one, since a model is built before its weights are read."""
 
 Size: TypeAlias = Annotated[int, Range("[1, 10000000]")]
 Layers: TypeAlias = Annotated[int, Range("[1, 1000]")]

@@ -131,7 +131,7 @@ def load_external_model(source: Path, *, gelu: GeluForm = "gelu_tanh") -> Extern
     missing, unexpected = assign_weights(model, weights, mapping, where=source, new_pooler=not is_google)
     labels = load_labels(directory) if num_labels and file.name == CONFIG_FILE else ()
     if len(labels) != num_labels:
-        if not is_google and table.get("id2label"):
+        if file.name == CONFIG_FILE and table.get("id2label"):
             what = f"id2label has {len(labels)} labels, the classifier {num_labels} outputs"
             raise InputError(what, where=file, remedy="The files belong to different models")
         labels = tuple(f"{'' if is_google else 'LABEL_'}{number}" for number in range(num_labels))

@@ -38,19 +38,27 @@ _REQUIRED_VALUES: Mapping[str, Any] = {
     "module_output_name": "token_embeddings",
 }
 """Entries of sentence_bert_config.json that have one value for an encoder whose token vectors are pooled."""
+_LOADING = (
+    "model_kwargs",
+    "processor_kwargs",
+    "config_kwargs",
+    "model_args",
+    "tokenizer_args",
+    "config_args",
+)
 _UNSET: Mapping[str, Any] = dict.fromkeys(
     (
-        *(
-            "processing_kwargs",
-            "query_length",
-            "document_length",
-            "query_expansion",
-            "tokenizer_name_or_path",
-        ),
-        *("model_kwargs", "processor_kwargs", "config_kwargs", "model_args", "tokenizer_args", "config_args"),
+        "processing_kwargs",
+        "query_length",
+        "document_length",
+        "query_expansion",
+        "tokenizer_name_or_path",
+        *_LOADING,
     )
 )
 """Its entries that change the tokens or the model, and that cloze does not have."""
+_WITHOUT_EFFECT = {"trust_remote_code", "add_pooling_layer"}
+"""Arguments of `_LOADING` that change no vector."""
 Activation: TypeAlias = Literal["identity", "sigmoid"]
 """The function from a logit to a score."""
 
@@ -172,7 +180,12 @@ def _read_length_file(directory: Path) -> tuple[Path, dict[str, Any]]:
     file = next((file for file in (directory / SENTENCE_LENGTH_FILE, *others) if file.is_file()), None)
     table = {} if file is None else read_json(file)
     file = file or directory / SENTENCE_LENGTH_FILE
-    check_values(table, _UNSET, where=file)
+    loading = {
+        key: {name: value for name, value in table[key].items() if name not in _WITHOUT_EFFECT}
+        for key in _LOADING
+        if isinstance(table.get(key), dict)
+    }
+    check_values({**table, **loading}, _UNSET, where=file)
     return file, table
 
 

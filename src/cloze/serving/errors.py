@@ -67,7 +67,7 @@ _ERRORS: dict[int, tuple[ErrorType, str]] = {
     422: ("Validation", "Not a valid request for this route"),
     424: ("Backend", "The computation failed"),
     429: ("Overloaded", "Too many requests are queued: try again later"),
-    503: ("Unhealthy", "The server is shutting down"),
+    503: ("Unhealthy", "The server is shutting down, or a computation is stuck"),
     504: ("Timeout", "The request waited too long"),
 }
 """Documented status codes, with their types and descriptions."""

@@ -127,7 +127,7 @@ class _Job:
 
 
 class _Worker:
-    """A thread that applies kernels to the items of requests, in batches across requests.
+    """One thread or two that apply kernels to the items of requests, in batches across requests.
 
     Args:
         short_tokens: maximum number of tokens of jobs that a second thread computes while this one computes a long
@@ -145,7 +145,7 @@ class _Worker:
         self.is_closed = self.is_stopping = False
         self.starts: list[float] = []  # of the batches that are computed
         self._computes_long = False
-        self._alone = threading.Lock()  # of the second thread, and of jobs that change the model
+        self._alone = threading.Lock()  # held by the second thread, or by a job that changes the model
         rules = [(self._next_batch, threads), (self._next_short, 1)][: 2 if short_tokens else 1]
         self.threads = [
             threading.Thread(target=self._run_jobs, args=rule, name=name, daemon=True) for rule in rules
@@ -188,7 +188,7 @@ class _Worker:
                 request.tokens += sum(tokens) - job.tokens
 
     def close(self) -> None:
-        """End the thread after its current batch, whatever is queued."""
+        """End the threads after their current batch, whatever is queued."""
         with self._changed:
             self.is_closed = self.is_stopping = True
             self._changed.notify_all()
@@ -254,7 +254,7 @@ class _Worker:
         return None
 
     def _take(self, first: _Job, limit: int) -> list[_Job]:
-        """Take a job and those of its kernel that fit with it, in order."""
+        """Take a job and other jobs of its kernel that fit with it, in order."""
         taken, left, tokens = list[_Job](), deque[_Job](), 0
         self.waiting.remove(first)
         for job in (first, *self.waiting):
@@ -306,7 +306,8 @@ class Queue:
 
     Args:
         threads: of torch, for a computation.
-        turn_tokens: maximum number of tokens in a turn of one request while others wait; None is a batch.
+        turn_tokens: maximum number of tokens in a turn of one request while others wait; None is a batch. With a
+            maximum, a second thread computes jobs of at most half of one thread's share of a turn beside a long job.
     """
 
     def __init__(self, limits: Limits, *, threads: int, turn_tokens: int | None = None) -> None:
@@ -316,7 +317,7 @@ class Queue:
         """Whether `stop` follows soon; requests are still answered."""
         self._num_admitted = 0
         self._texts = _Worker("cloze-texts", self)
-        short_tokens = turn_tokens // (2 * threads) if turn_tokens else 0  # no more than one thread computes
+        short_tokens = self.turn_tokens // (2 * threads) if turn_tokens else 0
         self._model = _Worker("cloze-inference", self, threads=threads, short_tokens=short_tokens)
         self._workers = (self._texts, self._model)
 

@@ -9,6 +9,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError
 from cloze.inference.answerer import open_model
@@ -179,7 +181,7 @@ class ServedModel:
                     raise InputError(what, where="inputs")
                 sent = sent[1:] if sent[0] == self.tokenizer.cls_id else sent
                 sent = sent[:-1] if sent and sent[-1] == self.tokenizer.sep_id else sent
-                ids = [*ids, *sent]
+                ids = np.array([*ids, *sent], np.uint32)
             if (excess := len(ids) - limit) > 0:
                 if not text.truncates:
                     raise self.too_long(len(ids) + 2, limit + 2)

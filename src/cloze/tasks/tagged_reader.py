@@ -73,7 +73,7 @@ class SpanReader:
         first, last, label, quoted = _parse(value, where)
         start = _characters_before(first, text, self.offsets)
         end = _characters_before(last, text, self.offsets)
-        remedy = f"Spans count {self.offsets} from 0, and their end is the one after"
+        remedy = f"Spans count {self.offsets} from 0, and end after the last one"
         others = " or ".join(f"`offsets={name}`" for name in _CODECS if name != self.offsets)
         remedy = remedy if text.isascii() else f"{remedy}; if they count otherwise, say {others}"
         if start is None or end is None or start >= end:

@@ -116,7 +116,7 @@ class TokenizerFiles:
         # as in transformers, tokenizer_config.json overrides tokenizer.json
         values = {"truncation_side": str(side or "right").lower(), **config}
         one_value = {"split_special_tokens": False, "truncation_side": "right"}
-        check_values(values, one_value, where=config_file)
+        check_values(values, one_value, where=config_file if config else directory / TOKENIZER_FILE)
         # with its own table of added tokens, transformers does not read the other file
         others = None if ADDED_TOKENS_KEY in config else _read_if_exists(directory / SPECIAL_TOKENS_FILE)
         segments = feeds_segments(directory, name, config, model)
@@ -176,7 +176,7 @@ class TokenizerFiles:
             what = f"extra_special_tokens has {unknown[0]!r}, which is not in the vocabulary"
             raise InputError(what, where=self.directory / TOKENIZER_CONFIG_FILE, remedy=DAMAGED_REMEDY)
         ends = (_content(self.roles[key]) for key in ("bos_token", "eos_token") if self.roles.get(key))
-        return [*tokens, *(token for token in ends if token in known and token not in tokens)]
+        return list(dict.fromkeys([*tokens, *(token for token in ends if token in known)]))
 
     def check_added_tokens(self) -> None:
         """Raise an InputError if `tokenizer_config.json` and `tokenizer.json` add different tokens."""

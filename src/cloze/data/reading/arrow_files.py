@@ -260,7 +260,7 @@ def read_arrow_rows(source: Source) -> Iterator[RawRow]:
                     except InputError as error:
                         yield error, where
         except (ValueError, OverflowError) as error:  # a time after the year 9999, or of nanoseconds
-            what = f"a cell of this row or the {_PYTHON_ROWS - 1} after it cannot be read: {error}"
+            what = f"a cell of this row or of up to {_PYTHON_ROWS - 1} after it cannot be read: {error}"
             raise InputError(what, where=f"{source}:{number + 1}") from error
 
 

@@ -93,7 +93,8 @@ class LabelSet(TextAnswer[LabelSetPrediction]):
         if self.labels and (unknown := sorted({*by_label} - {"", *self.labels})):
             raise ValueError(f"threshold of {unknown[0]!r}, not one of {list_names(self.labels)}")
         if self.label_columns and self.label_column != LabelSet.label_column:
-            raise ValueError("label_column cannot be combined with label_columns")
+            what, remedy = "cannot be combined with `label_columns`", "Leave out one of them"
+            raise InputError(what, where="label_column", remedy=remedy)
         if not self.separator:
             raise ValueError("separator is empty")
 

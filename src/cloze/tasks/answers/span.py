@@ -70,7 +70,7 @@ class SpanPrediction(Answer):
     candidates: tuple[Answer, ...] = ()
     """The best first, "no answer" among them if it is possible."""
     null_odds: float | None = None
-    """Score of "no answer" minus that of the best answer."""
+    """Score of "no answer" minus the score of the best answer."""
 
     @property
     def best(self) -> Answer | None:
@@ -128,7 +128,7 @@ def best_answers(
         lowest = min(windows, key=lambda window: window.score(_CLS, _CLS))
         spans.append((lowest, _CLS, _CLS))
     spans.sort(key=lambda span: -span[0].score(*span[1:]))
-    answers: dict[str, Answer] = {}  # excerpts are slow: only those of the best are made
+    answers: dict[str, Answer] = {}  # excerpts are slow: only the best answers have one
     for window, first, last in spans:
         if len(answers) == n_best_size:
             break
