@@ -55,9 +55,7 @@ def tell(findings: Iterable[Finding], progress: Progress, *, most: int | None = 
         else:
             progress.note(f"warning: {finding.sentence}")
     if len(shown) < len(ordered):
-        progress.note(
-            f"warning: {len(ordered) - len(shown)} more remarks on the data: validating the data prints all"
-        )
+        progress.note(f"warning: {len(ordered) - len(shown)} more remarks on the data: `validate` prints all")
 
 
 def find_in_examples(
