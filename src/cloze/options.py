@@ -134,8 +134,8 @@ class RunOptions(TypedDict, total=False):
     callbacks: Annotated[Sequence["Callback"], "receive what the run measures.", ()]
     resume: Annotated[
         bool,
-        "continue the run in the output, or start one if the output is free. Settings and data must equal those of "
-        "the run, except for settings that may change on resume.",
+        "continue the run in the output, or start one if the output is free. Settings and data must equal the "
+        "run's, except for settings that may change on resume.",
         False,
     ]
     overwrite: Overwrite

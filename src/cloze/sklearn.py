@@ -96,7 +96,7 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
     learning_rate: float = 5e-5
     """The peak of the schedule; small models such as cloze-mini need about 3e-4."""
     max_seq_length: int | None = None
-    """Maximum number of tokens of a text; None is 128, or as many as a smaller model reads."""
+    """Maximum number of tokens of a text; None is 128, or the model's if it is smaller."""
     balanced: bool = False
     """Weight each class by its inverse frequency."""
     random_state: int = 12345
@@ -119,7 +119,7 @@ class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: 
         if not all(names) or len(set(names)) < len(names):  # blank or equal as text
             names = [f"class {number}" for number in range(len(names))]
         of_task: dict[str, Any] = {"classification.labels": names}
-        defaults = {field.name: field.default for field in fields(self)}  # those of `cloze.finetune`
+        defaults = {field.name: field.default for field in fields(self)}  # as in `cloze.finetune`
         arguments = {
             name: value
             for name, value in self.get_params(deep=False).items()

@@ -167,14 +167,15 @@ def _refuse_steps(layers: Layers, config: FinetuneConfig) -> None:
     explicit, draft = dict(flatten(layers.explicit)), dict.fromkeys(_REQUIRED, "")
     defaults = dict(flatten(to_dict(resolve_task(FinetuneConfig, layers.task, draft)[1])))
     for key, value in flatten(to_dict(config)):
-        is_explicit = key in explicit
-        if {key, key.partition(".")[0]} & _OF_STEPS and (is_explicit or value != defaults[key]):
+        section = key.partition(".")[0]
+        if {key, section} & _OF_STEPS and (key in explicit or value != defaults[key]):
             what = "is not used by a logistic head, which is fitted without steps"
-            name = "grid" if key.startswith("grid.") else key.rpartition(".")[2]
-            where = layers.where
-            if is_explicit or (name == "grid" and layers.options.get(name)):
-                where, is_explicit = name if layers.options.get(name) else key, True
-            raise InputError(what if is_explicit else f"{key} {what}", where=where, remedy="Leave it out")
+            keyword = "grid" if section == "grid" else key.rpartition(".")[2]
+            if layers.options.get(keyword) or key in explicit:
+                where = keyword if layers.options.get(keyword) else key
+            else:
+                where, what = layers.where, f"{key} {what}"
+            raise InputError(what, where=where, remedy="Leave it out")
 
 
 def pretraining_layers(output: str | Path | None, options: PretrainOptions) -> Layers:

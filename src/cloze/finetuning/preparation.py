@@ -297,7 +297,7 @@ def load_trained_head(task: Task, directory: Path) -> dict[str, Tensor]:
 
 
 def _check_same_answers(task: Task, trained: Task) -> None:
-    """Refuse a head whose answers mean something else than those of the task.
+    """Refuse a head whose answers have another meaning than the task's.
 
     Another task may give the same numbers to its classes, or a number to something else.
     """

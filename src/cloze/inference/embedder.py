@@ -87,6 +87,7 @@ class Embedder(Answerer):
 
     _: KW_ONLY
     output: VectorOutput
+    """The pooling, normalization, dimensions and layers of the vectors."""
     max_seq_length: int
     prompt: str
     """Prepended to each text."""

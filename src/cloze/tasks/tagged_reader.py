@@ -58,7 +58,7 @@ class LabeledSpan(NamedTuple):
 
 @dataclass(slots=True)
 class SpanReader:
-    """Reads the spans of a file, and counts those that begin or end inside a word."""
+    """Reads the spans of a file, and counts spans that begin or end inside a word."""
 
     offsets: Offsets
     _num_spans: int = 0
