@@ -116,7 +116,8 @@ class TokenizerFiles:
         # as in transformers, tokenizer_config.json overrides tokenizer.json
         values = {"truncation_side": str(side or "right").lower(), **config}
         one_value = {"split_special_tokens": False, "truncation_side": "right"}
-        check_values(values, one_value, where=config_file if config else directory / TOKENIZER_FILE)
+        file = directory / TOKENIZER_FILE if config.keys().isdisjoint(one_value) else config_file
+        check_values(values, one_value, where=file)
         # with its own table of added tokens, transformers does not read the other file
         others = None if ADDED_TOKENS_KEY in config else _read_if_exists(directory / SPECIAL_TOKENS_FILE)
         segments = feeds_segments(directory, name, config, model)
