@@ -187,6 +187,16 @@ def test_a_damaged_file_is_written_again_and_an_interrupted_one_leaves_nothing(
     assert len(open_index(model, documents).passages) == 5
 
 
+def test_a_folder_that_cannot_be_written_is_searched_with_a_warning(model, documents, embedded):
+    (documents / FOLDER).touch()
+    for _ in range(2):
+        embedded.clear()
+        told = r"cannot write: Not a directory\. The next search embeds 2 files again"
+        with pytest.warns(DataWarning, match=rf"{FOLDER}: {told}"):
+            assert passages(open_index(model, documents)) == ALL
+        assert embedded == [text for *_, text in ALL]
+
+
 def test_what_is_not_text_is_left_out_of_a_folder_and_refused_alone(model, documents, tmp_path):
     (documents / "a.pdf").write_bytes(b"%PDF-1.7")
     (documents / "empty.txt").write_text("\n")

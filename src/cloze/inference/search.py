@@ -28,7 +28,7 @@ from cloze.artifacts import directory_sha256, remove_directory
 from cloze.data.build.input_shards import find_files
 from cloze.data.reading.files import file_sha256, read_lines
 from cloze.data.reading.text_layout import split_paragraphs
-from cloze.errors import DataWarning, InputError
+from cloze.errors import DataWarning, InputError, RunError
 from cloze.file_io import write_file
 from cloze.inference.embedder import Embedder, Vectors
 from cloze.inference.text_predictors import TextRanker
@@ -85,8 +85,9 @@ class PassageIndex:
     ) -> Self:
         """Read the stored vectors of a text file, or of a folder of text files; embed and store missing ones.
 
-        Files of a folder that are not text or cannot be read are left out with a warning. Stored vectors are deleted
-        if their document is not in the folder, or if four other models were used since.
+        Files of a folder that are not text or cannot be read are left out with a warning, and another warning says that
+        vectors cannot be stored. Stored vectors are deleted if their document is not in the folder, or if four other
+        models were used since.
         """
         root = Path(documents)
         if not root.exists():
@@ -98,13 +99,13 @@ class PassageIndex:
         folder = (root if root.is_dir() else root.parent) / FOLDER / hashlib.sha256(settings).hexdigest()
         with suppress(OSError):  # the model is in use, and is not deleted by another search
             os.utime(folder)
-        unread: list[InputError | OSError] = []
+        unread, unwritten = list[InputError | OSError](), list[RunError]()
         files, stored, of_file = find_files(str(root), unread), set[str](), dict[str, _Passages]()
         with progress.bar("reading", total=len(files), unit="files") as bar:
             for file in files:
                 try:
                     stored.add(sha256 := file_sha256(file))
-                    of_file[file] = _read_or_embed(encoder, file, encoding, folder, sha256)
+                    of_file[file] = _read_or_embed(encoder, file, encoding, folder, sha256, unwritten)
                 except (InputError, OSError) as error:
                     unread.append(error)
                 bar.advance(1)
@@ -117,6 +118,9 @@ class PassageIndex:
         if unread:
             what = f"{format_count(len(unread), 'file')} left out. {first}"
             warnings.warn(what, DataWarning, stacklevel=2)
+        if unwritten:
+            again = f"The next search embeds {format_count(len(unwritten), 'file')} again"
+            warnings.warn(f"{folder.parent}: {unwritten[0].what}. {again}", DataWarning, stacklevel=2)
         are_all_seen = root.is_dir() and all(
             isinstance(error, InputError | FileNotFoundError) for error in unread
         )
@@ -171,9 +175,12 @@ def _delete_unused(folder: Path, stored: Collection[str] | None) -> None:
 
 
 def _read_or_embed(
-    encoder: Embedder, file: str, encoding: str | None, folder: Path, sha256: str
+    encoder: Embedder, file: str, encoding: str | None, folder: Path, sha256: str, unwritten: list[RunError]
 ) -> _Passages:
-    """Return the passages of a document and their vectors, which are computed where no undamaged file has them."""
+    """Return the passages of a document and their vectors, which are computed where no undamaged file has them.
+
+    `unwritten` gets the error if the vectors cannot be stored, as in a folder that is read-only.
+    """
     stored = folder / f"{sha256}{_SUFFIX}"
     content = b""
     with suppress(OSError):  # another process may delete it
@@ -200,8 +207,11 @@ def _read_or_embed(
     if not np.isfinite(vectors).all():
         raise InputError("its vectors hold NaN or infinite values", where=encoder.directory)
     content = json.dumps(rows).encode() + b"\n" + vectors.astype(np.float32).tobytes()
-    with write_file(stored) as temporary:
-        temporary.write_bytes(hashlib.sha256(content).digest() + content)
+    try:
+        with write_file(stored) as temporary:
+            temporary.write_bytes(hashlib.sha256(content).digest() + content)
+    except RunError as error:
+        unwritten.append(error)
     return rows, vectors
 
 
