@@ -200,6 +200,16 @@ def test_no_row_is_suspected_of_a_label_that_is_less_probable_than_its_own():
     assert find_label_errors(probabilities, np.array([0, 0, 0, 1, 1, 2])) == []
 
 
+def test_the_most_probable_label_is_named():
+    """The last row reaches the threshold of the third class, which has a single row, not that of the first."""
+    first = np.array([0.9, 0.9, 0.2, 0.1, 0.5, 0.8])
+    probabilities = np.stack([first, 0.98 - first, np.full(6, 0.01), np.full(6, 0.01)], axis=1)
+    probabilities[5] = [0.8, 0.178, 0.02, 0.002]
+    errors = find_label_errors(probabilities, np.array([0, 0, 1, 1, 2, 3]))
+    assert [(row, label) for row, label, _ in errors] == [(5, 0)]
+    assert errors[0][2] == pytest.approx(0.002 - 0.8)
+
+
 def test_rows_and_order_are_those_of_cleanlab():
     """`find_label_issues` of cleanlab 2.9.0: filter_by="confident_learning", ranked by "normalized_margin"."""
     random = np.random.default_rng(7)

@@ -55,23 +55,20 @@ def find_label_errors(
 ) -> list[tuple[int, int, float]]:
     """Return the rows whose label is probably wrong by confident learning, the surest first.
 
-    Each is its index, the class that it probably has, and the probability of its label minus the largest of another
-    class.
+    Each is its index, its most probable class, and the probability of its label minus the largest of another class.
 
     A class is likely for a row if its probability is at least its mean among the rows with this label. A row is
-    suspected if its most probable likely class is more probable than its label.
+    suspected if a likely class is more probable than its label.
 
     Shapes: `probabilities` [N, C], `labels` [N].
 
     Source: Northcutt, Jiang and Chuang 2021, "Confident learning", 3.1 and 3.2 (the confident joint, ranked by margin).
     """
-    classes, rows = range(probabilities.shape[1]), np.arange(len(labels))
-    own_N = probabilities[rows, labels]
+    classes = range(probabilities.shape[1])
+    own_N = probabilities[np.arange(len(labels)), labels]
     threshold_C = np.array([own_N[labels == k].mean() if (labels == k).any() else np.inf for k in classes])
-    likely_NC = np.where(probabilities >= threshold_C - _TOLERANCE, probabilities, -1.0)
-    others_NC = probabilities.copy()
-    others_NC[rows, labels] = -np.inf
-    margin_N = own_N - others_NC.max(1)
-    suspected = np.flatnonzero(likely_NC.max(1) > own_N)
+    is_likely_NC = probabilities >= threshold_C - _TOLERANCE
+    suspected = np.flatnonzero((is_likely_NC & (probabilities > own_N[:, None])).any(1))
+    margin_N = own_N - probabilities.max(1)
     ranked = suspected[np.argsort(margin_N[suspected], kind="stable")]
-    return [(int(n), int(likely_NC[n].argmax()), float(margin_N[n])) for n in ranked]
+    return [(int(n), int(probabilities[n].argmax()), float(margin_N[n])) for n in ranked]
