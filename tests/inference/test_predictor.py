@@ -322,6 +322,10 @@ def test_models_for_other_tasks_are_refused(classifier, answerer, tagger, tmp_pa
     with pytest.raises(InputError, match=r"no ranker: .* names 2 classes, not one"):
         TextRanker.load(tmp_path / "yes")
     write_checkpoint(tmp_path / "encoder", BertModel(CONFIG), PIECES)
+    with pytest.raises(
+        InputError, match=r"no ranker: .* 0 classes, not one\. Fine-tune one: cloze finetune ranking"
+    ):
+        TextRanker.load(tmp_path / "encoder")
     with pytest.raises(InputError, match="no weight qa_outputs"):
         QuestionAnswerer.load(tmp_path / "encoder", task="squad_v1")
 

@@ -66,7 +66,7 @@ class Relevance(TextAnswer[float]):
 
     def for_external_checkpoint(self, directory: Path) -> Self:
         """Return the kind for a cross-encoder, whose score equals sentence-transformers', which truncates texts."""
-        if (num_classes := len(load_labels(directory))) > 1:
+        if (num_classes := len(load_labels(directory))) != 1:
             raise InputError(f"no ranker: config.json names {num_classes} classes, not one")
         return replace(self, activation=load_score_activation(directory), long_texts="truncate")
 
