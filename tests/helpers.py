@@ -6,6 +6,7 @@ import lzma
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -36,6 +37,15 @@ def external_answer(directory: Path, task: str, *classes: str) -> Any:
     config = {"architectures": ["BertForTokenClassification"], "id2label": dict(enumerate(classes))}
     (directory / "config.json").write_text(json.dumps(config), "utf-8")
     return find_task(task).for_external_checkpoint(directory).answer
+
+
+def find_program(name: str) -> str:
+    """Return the path of a program beside Python, on PATH or of an administrator; skip the test where it is missing."""
+    places = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"], "/usr/sbin"])
+    found = shutil.which(name, path=places)
+    if found is None:
+        pytest.skip(f"needs {name}")
+    return found
 
 
 def edit_json(file: Path, *path: str | int, to: Any) -> None:

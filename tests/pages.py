@@ -1,7 +1,10 @@
-"""Read an HTML page as a browser would, and check that it is well-formed and has no external resources."""
+"""Read HTML pages, and check that they are well-formed and have no external resources; a browser for them."""
 
 import json
 import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -49,6 +52,19 @@ def read_page(path: Path) -> tuple[str, str]:
     assert len(parser.ids) == len(set(parser.ids)), "an id occurs twice"
     assert set(parser.labels) <= set(parser.ids)
     return html, " ".join(" ".join(parser.text).split())
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Yield a browser of playwright; skip the test where there is none."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("needs chromium: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 def serious_violations(page: Any, *, without: str | None = None) -> list[tuple[str, list[str]]]:

@@ -4,7 +4,6 @@ import importlib
 import os
 import pkgutil
 import re
-import shutil
 import subprocess
 import sys
 from functools import partial
@@ -27,7 +26,7 @@ from cloze.models.checkpoint import load_model, save_model
 from cloze.models.external_weights import load_external_model
 from cloze.tasks import registry
 from cloze.tokenization.loading import load_tokenizer
-from helpers import task_of
+from helpers import find_program, task_of
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
 
@@ -53,12 +52,9 @@ MODULES = {
 
 @pytest.mark.parametrize("section", MODULES)
 def test_an_example_passes_the_lint(section):
-    ruff = shutil.which("ruff", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-    if ruff is None:
-        pytest.skip("needs ruff")
     name = f"src/cloze/{MODULES[section]}/example.py"
     for words in (["check"], ["format", "--diff"]):
-        command = [ruff, *words, "--quiet", "--stdin-filename", name, "-"]
+        command = [find_program("ruff"), *words, "--quiet", "--stdin-filename", name, "-"]
         source = read_examples(section)[0]
         done = subprocess.run(command, input=source, cwd=REPOSITORY, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout

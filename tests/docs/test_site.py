@@ -17,7 +17,7 @@ from draw import PICTURES  # noqa: E402
 
 import cloze  # noqa: E402
 from cloze.cli import VERBS  # noqa: E402
-from pages import serious_violations  # noqa: E402
+from pages import chromium, serious_violations  # noqa: E402
 
 PAGES = "\n".join(path.read_text("utf-8") for path in generated.pages())
 
@@ -50,18 +50,13 @@ PAGES_OF_EACH_KIND = (
 
 def assert_readers_find_no_barrier(site: Path) -> None:
     """Let axe-core read a page of each kind, light and dark."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    assert chromium, "install chromium"
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1400, "height": 900})
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             for name in PAGES_OF_EACH_KIND:
                 page.goto((site / f"{name}.html").as_uri())
                 assert serious_violations(page) == [], f"{name}, {scheme}"
-        browser.close()
 
 
 SEARCHES = {

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clients import Client, client_of, listening
@@ -12,6 +13,7 @@ from cloze.progress import SILENT
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel, index_documents, load_models
+from pages import chromium
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +48,17 @@ def served(directories: Mapping[str, Path]) -> Iterator[ServerProcess]:
     served = ServerProcess("-m", str(directories["bert"]))
     yield served
     served.end()
+
+
+@pytest.fixture
+def hugging_face(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """huggingface_hub, which the suite otherwise forbids all connections."""
+    hub = pytest.importorskip("huggingface_hub")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    return hub
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as browser:
+        yield browser

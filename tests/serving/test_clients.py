@@ -1,6 +1,5 @@
 """Clients of text-embeddings-inference and OpenAI, against a server in its own process."""
 
-import subprocess
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -34,32 +33,24 @@ def vectors(directories: Mapping[str, Path]) -> Any:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-@pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """huggingface_hub, which the suite otherwise forbids all connections."""
-    hub = pytest.importorskip("huggingface_hub")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    return hub
-
-
 def close(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("argument", ["model", "base_url"])
-def test_hugging_faces_inference_client(hub, url, vectors, argument):
-    client = hub.InferenceClient(**{argument: f"{url}/embed"}, token="none")
+def test_hugging_faces_inference_client(hugging_face, url, vectors, argument):
+    client = hugging_face.InferenceClient(**{argument: f"{url}/embed"}, token="none")
     close(client.feature_extraction(TEXTS[0]), vectors[:1])
     close(client.feature_extraction(TEXTS), vectors)
     found = client.feature_extraction(TEXTS, normalize=True, truncate=True, truncation_direction="left")
     close(found, vectors)
     assert client.feature_extraction(TEXTS, dimensions=4).shape == (3, 4)
-    similarity = hub.InferenceClient(f"{url}/similarity", token="none")
+    similarity = hugging_face.InferenceClient(f"{url}/similarity", token="none")
     close(similarity.sentence_similarity(TEXTS[0], other_sentences=TEXTS[1:]), vectors[1:] @ vectors[0])
 
 
-def test_hugging_faces_text_classification(hub, address):
-    client = hub.InferenceClient(f"{address}/predict", token="none")
+def test_hugging_faces_text_classification(hugging_face, address):
+    client = hugging_face.InferenceClient(f"{address}/predict", token="none")
     labels = client.text_classification("a b")
     assert sorted(element.label for element in labels) == ["bad", "good", "so-so"]
     assert sum(element.score for element in labels) == pytest.approx(1)
@@ -128,8 +119,8 @@ LANGCHAIN, LLAMA_INDEX = (
         (llama_index_openai, LLAMA_INDEX),
     ],
 )
-def test_clients_of_libraries(hub, url, vectors, client, methods):
-    of_many, of_one = (getattr(client(hub, url), method) for method in methods)
+def test_clients_of_libraries(hugging_face, url, vectors, client, methods):
+    of_many, of_one = (getattr(client(hugging_face, url), method) for method in methods)
     close(of_many(TEXTS), vectors)
     close(of_one(TEXTS[0]), vectors[0])
 
@@ -142,34 +133,3 @@ def test_coheres_embed(url, vectors):
         close(found.embeddings.float_, vectors)
         assert found.meta.billed_units.input_tokens == 18  # 4, 8 and 6 with [CLS] and [SEP]
         assert len(embed(texts=["a"], output_dimension=4).embeddings.float_[0]) == 4
-
-
-@pytest.mark.parametrize(
-    ("route", "body"),
-    [
-        ("/embed", '{"inputs":"What is Deep Learning?"}'),
-        ("/embed", '{"inputs":["Today is a nice day", "I like you"]}'),
-        ("/embed_all", '{"inputs":"What is Deep Learning?"}'),
-        (
-            "/embeddings",
-            '{"input":"What is Deep Learning?","model":"text-embeddings-inference","encoding_format":"float"}',
-        ),
-        ("/v1/embeddings", '{"input":"What is Deep Learning?","user":null}'),
-        ("/tokenize", '{"inputs":"What is Deep Learning?","add_special_tokens":true,"prompt_name":null}'),
-        ("/decode", '{"ids":[8,9,10],"skip_special_tokens":true}'),
-        ("/similarity", '{"inputs":{"source_sentence":"a","sentences":["b"]},"parameters":null}'),
-        (
-            "/embed",
-            '{"inputs":"What is Deep Learning?","normalize":true,"prompt_name":null,"truncate":false}',
-        ),
-    ],
-)
-def test_curl_as_in_the_tour(url, route, body):
-    options = ["-sS", "-f", "-X", "POST", "-d", body, "-H", "Content-Type: application/json"]
-    command = ["curl", f"{url}{route}", *options]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except FileNotFoundError:
-        pytest.skip("needs curl")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout[0] in "[{"

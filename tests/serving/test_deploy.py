@@ -3,9 +3,7 @@
 import asyncio
 import os
 import re
-import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,6 +18,7 @@ from cloze.cli.parser import Command
 from cloze.config import resolve
 from cloze.serving.limits import Limits
 from cloze.serving.server import bind
+from helpers import find_program
 
 FILES = Path(__file__).parents[2] / "docs/guides/deploy"
 SERVICE, COMPOSE, KUBERNETES = (
@@ -27,14 +26,6 @@ SERVICE, COMPOSE, KUBERNETES = (
 )
 DEPLOYMENT, _ = yaml.safe_load_all(KUBERNETES)
 CONTAINER = DEPLOYMENT["spec"]["template"]["spec"]["containers"][0]
-
-
-def program(name: str) -> str:
-    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"], "/usr/sbin"])
-    found = shutil.which(name, path=beside)
-    if found is None:
-        pytest.skip(f"needs {name}")
-    return found
 
 
 @pytest.mark.parametrize(
@@ -68,13 +59,18 @@ def test_variables_are_those_of_flags(variables, seconds_to_stop, monkeypatch):
 def test_systemd_finds_nothing(tmp_path):
     unit = tmp_path / "cloze.service"
     unit.write_text(SERVICE.replace("/opt/cloze/bin/cloze", "/bin/true"))
-    verify = [program("systemd-analyze"), "verify", "--man=no", unit]
+    verify = [find_program("systemd-analyze"), "verify", "--man=no", unit]
     done = subprocess.run(verify, capture_output=True, text=True, check=False)
     assert (done.returncode, [line for line in done.stderr.splitlines() if "cloze" in line]) == (0, [])
 
 
 def test_compose_follows_its_schema():
-    check = [program("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", FILES / "compose.yaml"]
+    check = [
+        find_program("check-jsonschema"),
+        "--builtin-schema",
+        "vendor.compose-spec",
+        FILES / "compose.yaml",
+    ]
     subprocess.run(check, check=True)
 
 
@@ -89,7 +85,7 @@ def test_kubernetes_follows_its_schema():
 @pytest.fixture
 def proxied(directories: Mapping[str, Path], tmp_path: Path) -> Iterator[tuple[ServerProcess, int]]:
     """A server, and the port of nginx in front of it."""
-    nginx, openssl = program("nginx"), program("openssl")
+    nginx, openssl = find_program("nginx"), find_program("openssl")
     served = ServerProcess("-m", str(directories["bert"]), "--allowed-host", "cloze.example.org")
     with bind("127.0.0.1", 0) as free:
         port = free.getsockname()[1]

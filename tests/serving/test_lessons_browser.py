@@ -12,7 +12,7 @@ import pytest
 import torch
 from clients import client_of, listening
 from explorer_models import BLAME_OR_PRAISE, CONFIG, PIECES
-from test_explorer_browser import BEYOND, CHROMIUM, LABELED, MINI, SCREENS, Visit, browser, sync_api, visit
+from test_explorer_browser import BEYOND, LABELED, SCREENS, Visit, expect, visit
 
 import cloze
 from cloze.explorer.encoder_internals import (
@@ -32,12 +32,8 @@ from helpers import make_once
 from pages import percent, serious_violations
 from tiny_models import write_checkpoint
 
-expect = sync_api.expect
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium"),
-]
-assert browser  # a fixture
+MINI = Path(cloze.__file__).parent / "pretrained" / "cloze-mini"
+pytestmark = pytest.mark.slow
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "lesson.json"
 LESSONS: list[dict[str, Any]] = read_lessons([EXAMPLE])["lessons"]

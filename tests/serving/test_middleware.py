@@ -40,21 +40,14 @@ RIGHT = {"Authorization": f"Bearer {KEY}"}
         (b"", 422, "body"),
         (b"null", 422, "body"),
         (b'{"inputs": "a"', 422, "body"),
-        (b'{"inputs": []}', 400, "inputs"),
-        (b'{"inputs": ["a", 5]}', 422, "inputs.1"),
         (b'{"inputs": "a", "truncate": "yes"}', 422, "truncate"),
-        (b'{"inputs": "a", "unknown": 1}', 422, "unknown"),
-        (b'{"inputs": "a", "dimensions": 1000}', 422, "dimensions"),
-        (b'{"inputs": "a", "dimensions": 0}', 422, "dimensions"),
         (json.dumps({f"k{i}": 0 for i in range(65)}).encode(), 422, "65 keys, more than 64"),
         (json.dumps({f"k{i}": 0 for i in range(150_000)}).encode(), 422, "150,000 keys, more than 64"),
-        (json.dumps({"inputs": ["a"] * 33}).encode(), 413, "32"),
         (json.dumps({"inputs": "a" * 100_001}).encode(), 413, "100000"),
         (json.dumps({"inputs": ["b", "a" * 100_001]}).encode(), 413, "100000"),
         (json.dumps({"inputs": "a" * 2_000_000}).encode(), 413, "2,000,000"),
-        (json.dumps({"inputs": "a " * 90, "truncate": False}).encode(), 422, "tokens"),
     ],
-    ids=range(28),
+    ids=range(21),
 )
 def test_bad_bodies(client, body, status, told):
     response = client.post("/embed", content=body, headers=JSON)
@@ -174,7 +167,7 @@ def async_client(app: FastAPI) -> httpx.AsyncClient:
 
 @pytest.mark.slow
 def test_overload_and_deadline_over_http(models):
-    app = create_app(models, Limits(waiting_requests=3, deadline_seconds=0.5))
+    app = create_app(models, Limits(waiting_requests=3, deadline_seconds=2))
 
     async def ask() -> tuple[list[httpx.Response], list[httpx.Response], httpx.Response]:
         async with async_client(app) as client:

@@ -130,7 +130,9 @@ def test_each_of_several_keys_is_right_and_the_file_is_read_again(bert, tmp_path
     assert statuses() == [401, 200, 200]
 
 
-@pytest.mark.parametrize(("text", "line"), [("", 1), (f"{KEYS[0]}\nshort\n", 2), ("a key with spaces", 1)])
+@pytest.mark.parametrize(
+    ("text", "line"), [("", 1), (f"{KEYS[0]}\nshort\n", 2), ("a key with spaces", 1), ("a" * 8193, 1)]
+)
 def test_a_line_that_is_not_a_key_is_refused(tmp_path, text, line):
     (tmp_path / "keys").write_text(text)
     with pytest.raises(cloze.InputError, match=f"line {line} has not 16 to 8,192 printable ASCII"):

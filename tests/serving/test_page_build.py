@@ -98,10 +98,3 @@ def test_the_licenses_of_all_libraries_are_there():
     licenses = (PAGE / "licenses.txt").read_text("utf-8")
     for name in ("preact", "d3-array"):
         assert f"{name} {packages[f'node_modules/{name}']['version']}\n" in licenses
-
-
-def test_of_d3_the_page_uses_its_scales_alone():
-    package = json.loads((SOURCES / "package.json").read_text("utf-8"))
-    assert set(package["dependencies"]) == {"d3-array", "esbuild", "preact"}
-    sources = "".join(path.read_text("utf-8") for path in (SOURCES / "src").rglob("*.ts*"))
-    assert set(re.findall(r'from "(d3-[\w-]+)"', sources)) == {"d3-array"}

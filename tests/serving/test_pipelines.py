@@ -1,18 +1,8 @@
 """`parameters` of Hugging Face's pipelines, as its own InferenceClient sends them."""
 
-from typing import Any
-
 import pytest
 
 CONTEXT = "a b c d, e f g h i j. " * 4
-
-
-@pytest.fixture
-def inference_client(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The class, which the suite otherwise forbids all connections."""
-    hub = pytest.importorskip("huggingface_hub")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    return hub.InferenceClient
 
 
 def test_fill_mask_is_that_of_the_pipeline(client, directories):
@@ -28,8 +18,8 @@ def test_fill_mask_is_that_of_the_pipeline(client, directories):
             assert client.ask("/fill", inputs=[text], parameters=parameters) == [expected]
 
 
-def test_inference_clients_fill_mask(inference_client, address, client):
-    theirs = inference_client(f"{address}/fill", token="none")
+def test_inference_clients_fill_mask(hugging_face, address, client):
+    theirs = hugging_face.InferenceClient(f"{address}/fill", token="none")
     expected = client.ask("/fill", inputs="a [MASK]", top_k=5)[0][0]
     found = theirs.fill_mask("a [MASK]")
     assert [each.token_str for each in found] == [each["token"] for each in expected]
@@ -37,9 +27,9 @@ def test_inference_clients_fill_mask(inference_client, address, client):
     assert best.sequence == f"a {best.token_str}"
 
 
-def test_inference_clients_token_classification(inference_client, address, client):
+def test_inference_clients_token_classification(hugging_face, address, client):
     (expected,) = client.ask("/tag", inputs=CONTEXT)
-    theirs = inference_client(f"{address}/tag", token="none")
+    theirs = hugging_face.InferenceClient(f"{address}/tag", token="none")
     found = theirs.token_classification(CONTEXT, aggregation_strategy="simple")
     assert [(each.entity_group, each.word, each.start, each.end) for each in found] == [
         (each["type"], each["text"], each["start"], each["end"]) for each in expected
@@ -49,10 +39,10 @@ def test_inference_clients_token_classification(inference_client, address, clien
     assert theirs.token_classification(CONTEXT, ignore_labels=["Y"]) == []
 
 
-def test_inference_clients_question_answering(inference_client, address, client):
+def test_inference_clients_question_answering(hugging_face, address, client):
     question = {"question": "a?", "context": CONTEXT}
     (expected,) = client.ask("/answer", inputs=question)
-    theirs = inference_client(f"{address}/answer", token="none")
+    theirs = hugging_face.InferenceClient(f"{address}/answer", token="none")
     best = theirs.question_answering(**question)
     spans = [each for each in expected["candidates"] if each["text"]]
     assert (best.answer, best.start, best.end) == tuple(spans[0][name] for name in ("text", "start", "end"))

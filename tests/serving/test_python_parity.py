@@ -17,7 +17,6 @@ from cloze.models.checkpoint import save_model
 from cloze.models.heads import BertForTokenClassification
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import EmbeddingInput, ServedModel
-from cloze.tasks.texts import LabeledText
 from cloze.tokenization.loading import load_tokenizer
 from encoder_families import FAMILIES, make_encoder
 from tiny_models import tiny_config
@@ -70,18 +69,6 @@ def test_fine_tuned_heads_answer_as_in_python(client, directories):
     (chosen,) = client.ask("/choose", inputs={"prompt": "a", "choices": ["b", "c d", "e"]})
     assert chosen["choice"] == choice.choice
     close(chosen["probabilities"], choice.probabilities)
-
-
-@pytest.mark.parametrize(
-    ("model", "texts"), [("classifier", [["ab c"], ["e"]]), ("matcher", [["ab", "c"], ["d", "ef"]])]
-)
-def test_explanations_add_up(client, models, model, texts):
-    found = client.ask("/explain", inputs=texts, model=model)
-    predictions, _ = models[model].predictor.predict([LabeledText(*text) for text in texts])
-    assert [each["explained"] for each in found] == [each.label for each in predictions]
-    for each in found:
-        total = sum(word["attribution"] for word in each["words"]) - each["convergence_gap"]
-        assert total == pytest.approx(each["output"] - each["baseline_output"], abs=1e-4)
 
 
 def test_a_server_limits_the_classes_of_a_prediction(models):

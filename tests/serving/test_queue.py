@@ -295,16 +295,14 @@ def test_once_it_stops_the_oldest_request_goes_on(make_queue):
 
 def test_several_computations_have_one_deadline(make_queue):
     queue = make_queue(deadline_seconds=0.2)
-    done = []
 
     async def ask() -> None:
-        async with queue.admit():
-            while True:
-                await queue.run(lambda: done.append(time.sleep(0.05)), tokens=1)
+        async with asyncio.timeout(PATIENCE), queue.admit():
+            while True:  # each is shorter than the deadline
+                await queue.run(partial(time.sleep, 0.01), tokens=1)
 
     with pytest.raises(DeadlineExceeded):
         asyncio.run(ask())
-    assert 1 <= len(done) <= 4
 
 
 async def wait(queue: Queue, tokens: int = 1) -> None:

@@ -11,7 +11,6 @@ import torch
 from clients import client_of, listening
 
 import cloze
-from cloze.cli import main
 from cloze.inference.predictor import Predictor
 from cloze.models.heads import BertForSequenceClassification
 from cloze.serving.app import create_app
@@ -134,28 +133,6 @@ def test_scores_are_those_of_the_pipeline(tmp_path, num_labels, problem_type):
                 assert [entry["label"] for entry in row] == [entry["label"] for entry in expected_row]
                 scores = [entry["score"] for entry in row]
                 np.testing.assert_allclose(scores, [entry["score"] for entry in expected_row], atol=1e-5)
-
-
-def test_predict_prints_the_same_scores(tmp_path, capsys):
-    path = write_classifier(tmp_path / "model")
-    table = tmp_path / "pairs.jsonl"
-    table.write_text("".join(json.dumps({"text": QUERY, "pair": text}) + "\n" for text in TEXTS))
-    scores, _ = served_scores(path, raw_scores=False)
-    arguments = [str(table), "-m", str(path), "--device", "cpu", "--quiet"]
-    assert main(["predict", "regression", *arguments, "--set", "regression.pair_column=pair"]) == 0
-    printed = [json.loads(line)["score"] for line in capsys.readouterr().out.splitlines()]
-    np.testing.assert_allclose(printed, scores, atol=1e-6)
-
-
-def test_a_ranker_of_cloze_gives_logits_on_request(tmp_path):
-    path = write_finetuned(tmp_path / "ranker", task_of("ranking"), PIECES, max_position_embeddings=40)
-    with client_of({"model": path}) as client:
-        scores = {entry["index"]: entry["score"] for entry in client.ask("/rerank", query=QUERY, texts=TEXTS)}
-        logits = client.ask("/rerank", query=QUERY, texts=TEXTS, raw_scores=True)
-        (label,) = client.ask("/predict", inputs=[QUERY, TEXTS[0]])
-    assert label == {"label": "relevant", "score": pytest.approx(scores[0], abs=1e-6)}
-    for entry in logits:
-        assert 1 / (1 + np.exp(-entry["score"])) == pytest.approx(scores[entry["index"]], abs=1e-6)
 
 
 def test_sentence_transformers_scores_regressions_of_cloze_alike(tmp_path):

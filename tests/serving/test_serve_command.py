@@ -190,18 +190,12 @@ def test_a_port_in_use_is_reported_before_models_are_loaded(capsys):
             "cannot listen on 203.0.113.7:1",
         ),
         (["-m", "{bert}", "--host", ""], "--host: the address is empty. Give an address"),
-        (["-m", "{bert}", "--host", "", "--open"], "--host: the address is empty. Give an address"),
         (["-m", "{bert}", "--host", " "], "--host: the address is empty. Give an address"),
         (["-m", "{bert}", "--host", "0.0.0.0", "--port", "0"], "--host: 0.0.0.0 is open to other machines"),
         (["-m", "{bert}", "--host", "0", "--port", "0"], "--host: 0 is open to other machines"),
         (["-m", "{bert}", "--host", "::", "--port", "0"], "--host: :: is open to other machines"),
         (["-m", "{bert}", "--port", "70000"], "70000 is not in"),
         (["-m", "{bert}", "--api-key-file", "nowhere"], "nowhere"),
-        (["-m", "{bert}", "--api-key-file", "{short}"], "short: line 1 has not 16 to 8,192 printable"),
-        (
-            ["-m", "{bert}", "--api-key-file", "{long}", "--host", "203.0.113.7"],
-            "long: line 1 has not 16 to 8,192 printable",
-        ),
         (["-m", "{bert}", "--api-key-file", "/dev/zero"], "/dev/zero: line 1 has not"),
         (["-m", "{bert}", "--evaluation", "no.csv"], "no.csv: no such file. Write it with cloze evaluate -o"),
         (["-m", "{bert}", "--lesson", "no.json"], "error: no.json: No such file or directory"),
@@ -213,10 +207,8 @@ def test_a_port_in_use_is_reported_before_models_are_loaded(capsys):
     ],
 )
 def test_wrong_use(arguments, told, directories, tmp_path, capsys):
-    files = {name: tmp_path / name for name in ("short", "long")}
-    files["short"].write_text("abc")
-    files["long"].write_text("a" * 8193)
-    filled = [each.format(bert=directories["bert"], **files) for each in arguments]
+    (tmp_path / "short").write_text("abc")
+    filled = [each.format(bert=directories["bert"], short=tmp_path / "short") for each in arguments]
     own = signal.getsignal(signal.SIGTERM)
     try:
         assert main(["serve", *filled]) in (1, 2)

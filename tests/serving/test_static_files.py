@@ -2,7 +2,6 @@
 
 import gzip
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -12,8 +11,8 @@ from cloze.explorer.text_window import max_window_tokens, text_window
 from cloze.serving.app import DOCS_PAGE, PAGE, create_app
 from cloze.serving.limits import Limits
 from cloze.serving.served_model import ServedModel
+from pages import chromium
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 KEY = "0123456789abcdef-secret"
 PATHS = {
     "/": PAGE / "index.html",
@@ -109,12 +108,9 @@ def test_a_window_cuts_no_word_and_is_limited_by_attention_weights(models):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt-get install chromium")
 def test_docs_describe_and_send_every_route(models):
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
     app = create_app(models, Limits(), api_keys=lambda: {KEY})
-    with sync_api.sync_playwright() as playwright, listening(app) as address:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as browser, listening(app) as address:
         page = browser.new_page()
         faults: list[str] = []
         page.on("pageerror", lambda error: faults.append(str(error)))
@@ -130,5 +126,4 @@ def test_docs_describe_and_send_every_route(models):
         route.get_by_text("200 OK").wait_for()
         assert '"text":"[CLS]"' in route.locator("pre").inner_text()
         assert route.get_by_text("Whether the response includes [CLS] and [SEP].").is_visible()
-        browser.close()
     assert faults == []
