@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,14 @@ CASES = {
     "gum": Case("a.conll", columns(), perfect=100),
 }
 """By the name of the task."""
+
+
+def write_case(name: str, directory: Path) -> tuple[cloze.Task, Path]:
+    """Write the examples of a task to a file; return both."""
+    case = CASES[name]
+    path = directory / case.file
+    path.write_text(case.content, "utf-8")
+    return task_of(name, **case.settings), path
 
 
 def one_hot(count: int, targets: Any) -> Array:

@@ -4,7 +4,8 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cloze.cli import main
@@ -26,6 +27,7 @@ class Command:
 
     def __init__(self, arguments: Sequence[str], errors: Path, *, max_bytes: int | None = None) -> None:
         self._errors = errors
+        errors.write_bytes(b"")
         self._process = _context.Process(target=_run, args=(list(arguments), errors, max_bytes))
         self._process.start()
 
@@ -42,13 +44,29 @@ class Command:
         assert self._process.pid is not None
         os.kill(self._process.pid, number)
 
+    def said(self) -> str:
+        """Return what was said as an error so far."""
+        return self._errors.read_text(encoding="utf-8")
+
+    def wait_until(self, is_so: Callable[[], object], seconds: float = 120) -> None:
+        """Wait for something that comes before the end of the command."""
+        end = time.monotonic() + seconds
+        while not is_so():
+            assert self.is_running, self.finish()
+            assert time.monotonic() < end, f"timed out after {seconds} s"
+            time.sleep(0.002)
+
+    def wait_for(self, words: str) -> None:
+        """Wait until words are said as an error."""
+        self.wait_until(lambda: words in self.said())
+
     def finish(self, seconds: float = 120) -> str:
         """Wait for the end, and return what was said as an error."""
         self._process.join(seconds)
         if self.is_running:
             self._process.kill()
             raise TimeoutError(f"timed out after {seconds} s")
-        return self._errors.read_text(encoding="utf-8")
+        return self.said()
 
 
 def _run(arguments: list[str], errors: Path, max_bytes: int | None) -> None:

@@ -1,9 +1,12 @@
 """Comparisons of runs in tests: rows of the log, weights, bits."""
 
+import os
+import signal
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
@@ -12,6 +15,7 @@ import cloze
 from cloze.api.settings import find_initial_checkpoint
 from cloze.finetuning import finetune as finetuning
 from cloze.finetuning.finetune import scores_of_report
+from cloze.finetuning.objective import FinetuningObjective
 from cloze.finetuning.preparation import PreparedData, prepare_data
 from cloze.model_paths import resolve_checkpoint
 from cloze.parallel_map import Workers
@@ -88,3 +92,17 @@ def assert_same_run(one: Path, other: Path) -> None:
         assert_same_weights(one, other, name)
     for kind in ("train", "validation"):
         assert losses(one, kind) == losses(other, kind)
+
+
+def interrupt_finetuning(monkeypatch: pytest.MonkeyPatch, *numbers: int) -> list[int]:
+    """Send SIGTERM in the micro-batches with these numbers, from 1; return the list that grows with each of them."""
+    forward, so_far = FinetuningObjective.forward, list[int]()
+
+    def interrupting(*arguments: Any) -> Any:
+        so_far.append(len(so_far) + 1)
+        if so_far[-1] in numbers:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return forward(*arguments)
+
+    monkeypatch.setattr(FinetuningObjective, "forward", interrupting)
+    return so_far

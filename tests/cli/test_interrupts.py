@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -23,40 +22,26 @@ def test_a_stopped_command_leaves_no_unfinished_file(samples, tmp_path, number):
     output.mkdir()
     command = f"embed {texts} -m {samples.run} -o {output}/vectors.npy --quiet"
     process = Command(command.split(), tmp_path / "errors")
-    deadline = time.monotonic() + 120
-    while not list(output.iterdir()):
-        assert process.is_running, process.finish()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    process.wait_until(lambda: list(output.iterdir()))
     process.send(number)
     assert process.finish(120) == "error: interrupted\n"
     assert process.exit_code == 130
     assert not list(output.iterdir())
 
 
-def _wait_for(words: str, process: Command, errors: Path) -> None:
-    deadline = time.monotonic() + 120
-    while words not in errors.read_text("utf-8"):
-        assert process.is_running, process.finish()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def _finetune(samples: Samples, tmp_path: Path, data: Path, *flags: str) -> Command:
-    errors = tmp_path / "errors"
-    errors.write_bytes(b"")
     command = f"finetune classification -m {samples.run} -d {data} -o {tmp_path}/run"
-    return Command([*command.split(), *NANO_TASK, *flags], errors)
+    return Command([*command.split(), *NANO_TASK, *flags], tmp_path / "errors")
 
 
 @pytest.mark.slow
 def test_ctrl_c_stops_training_with_a_checkpoint_and_a_second_one_at_once(samples, tmp_path):
     for second in (False, True):
         process = _finetune(samples, tmp_path, samples.table, "--epochs", "100000", "--overwrite")
-        _wait_for("step 2 held-out", process, tmp_path / "errors")
+        process.wait_for("step 2 held-out")
         process.send(signal.SIGINT)
         if second:
-            _wait_for("again to stop now", process, tmp_path / "errors")
+            process.wait_for("again to stop now")
             process.send(signal.SIGINT)
         lines = process.finish().splitlines()
         assert process.exit_code in ((130, -signal.SIGINT) if second else (130,))
@@ -77,7 +62,7 @@ def test_ctrl_c_while_data_are_prepared_leaves_no_run(samples, tmp_path):
         "text\tlabel\n" + "the moor was dark and the hound was heard\t1\nit was not\t0\n" * 40_000
     )
     process = _finetune(samples, tmp_path, table)
-    _wait_for("2 classes", process, tmp_path / "errors")
+    process.wait_for("2 classes")
     process.send(signal.SIGINT)
     assert process.finish().splitlines()[-1] == "error: interrupted"
     assert process.exit_code == 130

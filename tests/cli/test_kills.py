@@ -18,8 +18,6 @@ from forked import Command
 
 pytestmark = pytest.mark.protected
 
-SECONDS_TO_START = 120
-
 
 def start(command: str, directory: Path) -> Command:
     return Command([*shlex.split(command), "--quiet"], directory / "errors")
@@ -66,11 +64,7 @@ def test_a_run_of_several_seeds_resumes_bit_identically(samples, tmp_path, kills
     for number in range(kills):
         before = newest_checkpoints(killed)
         process = start(f"{resume if number else new} {killed}", tmp_path)
-        deadline = time.monotonic() + SECONDS_TO_START
-        while newest_checkpoints(killed) == before:
-            assert process.is_running, process.finish()
-            assert time.monotonic() < deadline, f"timed out after {SECONDS_TO_START} s"
-            time.sleep(0.002)
+        process.wait_until(lambda before=before: newest_checkpoints(killed) != before)
         time.sleep(random_delay.uniform(0, 0.1))
         kill(process)
     run(f"{resume} {killed}", tmp_path)
@@ -94,10 +88,7 @@ def test_vectors_are_complete_or_absent(samples, tmp_path, kills, lines):
         for file in folder.iterdir():
             file.unlink()
         process = start(command, tmp_path)
-        deadline = time.monotonic() + SECONDS_TO_START
-        while process.is_running and not list(folder.iterdir()):
-            assert time.monotonic() < deadline, f"timed out after {SECONDS_TO_START} s"
-            time.sleep(0.002)
+        process.wait_until(lambda process=process: list(folder.iterdir()) or not process.is_running)
         time.sleep(random_delay.uniform(0, 0.4))
         with suppress(ProcessLookupError):  # the command may have ended
             process.send(signal.SIGKILL)

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import os
-import signal
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -19,14 +17,13 @@ from cloze.finetuning.config import GridConfig
 from cloze.finetuning.cross_validation import find_label_errors, write_out_of_fold
 from cloze.finetuning.data import divide
 from cloze.finetuning.finetune import expand_grid
-from cloze.finetuning.objective import FinetuningObjective
 from cloze.inference.predictor import Predictor
 from cloze.progress import SILENT
 from cloze.tasks.texts import LabeledText
 from cloze.training.interrupts import Interrupted
-from family_cases import CASES, FAMILIES, REVIEWS
+from family_cases import FAMILIES, REVIEWS, write_case
 from helpers import task_of
-from runs import finetune, resume_finetuning
+from runs import finetune, interrupt_finetuning, resume_finetuning
 
 
 def test_folds_have_the_same_shares_of_labels_and_keep_copies_together():
@@ -120,16 +117,7 @@ def test_flipped_labels_are_suspected_with_a_reason(config, reviews, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_killed_cross_validation_resumes_to_the_same_answers(config, crossed, tmp_path, monkeypatch, workers):
-    forward, calls = FinetuningObjective.forward, 0
-
-    def stopping(*args: object) -> object:
-        nonlocal calls
-        calls += 1
-        if calls == 45:  # of the second fold
-            os.kill(os.getpid(), signal.SIGTERM)
-        return forward(*args)
-
-    monkeypatch.setattr(FinetuningObjective, "forward", stopping)
+    interrupt_finetuning(monkeypatch, 45)  # of the second fold
     with pytest.raises(Interrupted):
         finetune(REVIEWS, replace(config, folds=3, epochs=6), tmp_path / "cut")
     assert len(list((tmp_path / "cut/trials").glob("*/scores.json"))) == 1
@@ -163,9 +151,7 @@ def test_the_shell_names_the_file_and_refuses_what_contradicts(reviews, nano_che
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_kind_of_task_has_its_answers_in_one_file(config, tmp_path, name):
-    case, path = CASES[name], tmp_path / CASES[name].file
-    path.write_text(case.content)
-    task = task_of(name, **case.settings)
+    task, path = write_case(name, tmp_path)
     config = replace(config, train=str(path), folds=2, epochs=1, max_seq_length=32, batch_size=2)
     report = finetuning.finetune(task, config, tmp_path / "run")
     examples = list(task.examples(path))

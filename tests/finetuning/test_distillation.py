@@ -1,13 +1,12 @@
 """Distillation: losses, the teacher's outputs for every kind of answer, exact resume, bad input."""
 
-import os
 import shutil
-import signal
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -33,9 +32,18 @@ from cloze.tasks.task import Task
 from cloze.training.checkpoints import CheckpointConfig
 from cloze.training.interrupts import Interrupted
 from cloze.training.metric_sums import sigmoid_divergence, softmax_divergence
-from family_cases import CASES, FAMILIES, REVIEWS
+from family_cases import FAMILIES, REVIEWS, write_case
 from helpers import task_of
-from runs import assert_same_run, finetune, plan_finetuning, prepare, resume_finetuning, rows, validate
+from runs import (
+    assert_same_run,
+    finetune,
+    interrupt_finetuning,
+    plan_finetuning,
+    prepare,
+    resume_finetuning,
+    rows,
+    validate,
+)
 
 TAUGHT = [name for name in FAMILIES if not name.startswith("squad")]
 """A task of each kind of answer that learns from a teacher."""
@@ -66,13 +74,6 @@ def save_teacher(
 @pytest.fixture
 def small(config: FinetuneConfig) -> FinetuneConfig:
     return replace(config, epochs=1, batch_size=3, max_seq_length=40)
-
-
-def write_case(name: str, folder: Path) -> tuple[Task, Path]:
-    case = CASES[name]
-    (folder / case.file).write_text(case.content, "utf-8")
-    task = task_of(name, **case.settings)
-    return task, folder / case.file
 
 
 def fitted(task: Task, path: Path, start: Path) -> tuple[Task, list[Any]]:
@@ -191,28 +192,13 @@ def test_interrupted_run_resumes_bit_identically(config, trained, reviews, tmp_p
     config = replace(config, epochs=2, micro_batch_tokens=40, checkpoints=CheckpointConfig(every_steps=3))
     config = with_teacher(config, trained, unlabeled=str(texts), student_layers=(1,))
     finetune(REVIEWS, config, tmp_path / "whole")
-    forward, compute = FinetuningObjective.forward, preparation.compute_targets
-    calls = 0
-
-    def stopping(*args: Any, **settings: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 1:  # before the outputs of the teacher are in place
-            raise KeyboardInterrupt
-        return compute(*args, **settings)
-
-    def stopping_in_a_step(*args: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls in (25, 45):
-            os.kill(os.getpid(), signal.SIGTERM)
-        return forward(*args)
-
-    monkeypatch.setattr(preparation, "compute_targets", stopping)
-    monkeypatch.setattr(FinetuningObjective, "forward", stopping_in_a_step)
     run = tmp_path / "stopped"
-    with pytest.raises(KeyboardInterrupt):
-        finetune(REVIEWS, config, run)
+    with monkeypatch.context() as patched:
+        # before the outputs of the teacher are in place
+        patched.setattr(preparation, "compute_targets", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            finetune(REVIEWS, config, run)
+    interrupt_finetuning(monkeypatch, 23, 43)
     for _ in range(2):
         with pytest.raises(Interrupted):
             resume_finetuning(run)

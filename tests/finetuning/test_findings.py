@@ -10,7 +10,7 @@ from cloze.finetuning.data import read_examples
 from cloze.finetuning.findings import find_in_examples, find_in_labels, place, tell
 from cloze.progress import Progress
 from cloze.tasks.data import read_memory
-from family_cases import CASES, FAMILIES
+from family_cases import FAMILIES, write_case
 from helpers import task_of
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -67,9 +67,7 @@ def test_labels_that_settings_name_are_not_doubted(tmp_path):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_kind_of_task_is_looked_at(tmp_path, name):
-    case, path = CASES[name], tmp_path / CASES[name].file
-    path.write_text(case.content)
-    task = task_of(name, **case.settings)
+    task, path = write_case(name, tmp_path)
     examples = list(task.examples(path))
     fitted = task.fit(examples)
     assert not find_in_examples(task, fitted, [*examples, *examples], [], is_held_out=False)[:-1]

@@ -2,9 +2,7 @@
 
 import json
 import math
-import os
 import re
-import signal
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -14,7 +12,6 @@ import pytest
 from cloze.errors import InputError
 from cloze.finetuning.config import PAPER_GRID, GridConfig
 from cloze.finetuning.finetune import expand_grid
-from cloze.finetuning.objective import FinetuningObjective
 from cloze.inference.predictor import Predictor
 from cloze.model_paths import resolve_checkpoint
 from cloze.reports.run_report import write_report
@@ -22,7 +19,7 @@ from cloze.training.interrupts import Interrupted
 from cloze.training.run_directory import run_lock
 from family_cases import REVIEWS
 from helpers import finetuning_of
-from runs import CPU, finetune, resume_finetuning, rows
+from runs import CPU, finetune, interrupt_finetuning, resume_finetuning, rows
 
 
 def _trials(run: Path) -> dict:
@@ -103,17 +100,7 @@ def test_paper_grid_has_eighteen_runs():
 def test_interrupted_trials_resume(config, tmp_path, monkeypatch):
     config = replace(config, seeds=3, epochs=1, micro_batch_tokens=40)
     finetune(REVIEWS, config, tmp_path / "whole")
-    forward = FinetuningObjective.forward
-    calls = 0
-
-    def stopping(*args: object) -> object:
-        nonlocal calls
-        calls += 1
-        if calls == 30:  # of the second
-            os.kill(os.getpid(), signal.SIGTERM)
-        return forward(*args)
-
-    monkeypatch.setattr(FinetuningObjective, "forward", stopping)
+    micro_batches = interrupt_finetuning(monkeypatch, 30)  # of the second
     with pytest.raises(Interrupted):
         finetune(REVIEWS, config, tmp_path / "cut")
     assert not (tmp_path / "cut" / "trials.json").exists()
@@ -121,9 +108,9 @@ def test_interrupted_trials_resume(config, tmp_path, monkeypatch):
     assert begun == 2
     resume_finetuning(tmp_path / "cut")
     assert _trials(tmp_path / "cut") == _trials(tmp_path / "whole")
-    calls = 1000
+    micro_batches.clear()
     resume_finetuning(tmp_path / "cut")
-    assert calls == 1000, "what is finished is not made again"
+    assert not micro_batches, "what is finished is not made again"
 
 
 def test_trials_are_resumed_alone_and_with_their_settings(config, tmp_path):

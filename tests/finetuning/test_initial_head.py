@@ -21,8 +21,7 @@ from cloze.tasks.config import save_finetuned
 from cloze.tasks.predict import featurize, predict
 from cloze.tasks.task import Task
 from cloze.tokenization.tokenizer import Tokenizer
-from family_cases import CASES, REVIEWS
-from helpers import task_of
+from family_cases import REVIEWS, write_case
 from runs import prepare
 from tiny_models import write_checkpoint
 
@@ -49,10 +48,7 @@ def save(
 
 
 def _fitted(name: str, directory: Path) -> tuple[Task, list[Any]]:
-    case = CASES[name]
-    path = directory / case.file
-    path.write_text(case.content, encoding="utf-8")
-    task = task_of(name, **case.settings)
+    task, path = write_case(name, directory)
     examples = list(task.examples(path))
     return task.fit(examples), examples
 
