@@ -39,7 +39,6 @@ SETTINGS = {
     "night": "night " * 40,
 }
 """What commands of the table name in braces, beside `paths`."""
-LINE = b"It was a dark and stormy night. The rain fell in torrents.\n"
 LIMIT_SECONDS = 5  # of the processor; other work on the machine does not count
 
 
@@ -98,25 +97,6 @@ def test_debug_shows_a_traceback_before_the_line(name, samples, tmp_path, cloze)
     shown = cloze(CASES[name]["command"], "--quiet", "--debug", code=2).err
     assert shown.startswith("Traceback")
     assert shown.endswith(line)
-
-
-ODD_TEXTS = {
-    "line ends of Windows": LINE.replace(b"\n", b"\r\n") * 9,
-    "a byte order mark": b"\xef\xbb\xbf" + LINE * 9,
-    "no last line end": (LINE * 9).rstrip(),
-    "many blank lines": b"\n\n\n" + (LINE + b"\n \n\n") * 9,
-    "a line of 9 MB": LINE + b"night " * 1_500_000,
-    "control characters": LINE.replace(b"dark", b"d\x01a\x1brk") * 9,
-    "every plane of Unicode": "日本語 \U0001f600 \U000e0041 ﷽\n".encode() * 9,
-}
-
-
-@pytest.mark.parametrize("name", ODD_TEXTS)
-def test_odd_text_is_read(name, tmp_path, cloze):
-    (tmp_path / "text").write_bytes(ODD_TEXTS[name])
-    printed = cloze(CORPUS, "--quiet", "--json")
-    assert printed.json["tokens"] > 0
-    assert all(line.startswith("warning: ") for line in printed.err.splitlines())
 
 
 def test_a_line_of_100_mb_is_not_read_into_memory(tmp_path, error_line):
@@ -309,10 +289,3 @@ def test_a_directory_without_write_permission(tmp_path, error_line):
     tmp_path.chmod(0o500)
     line = error_line("corpus {text} --vocabulary {vocab} -o {out} --workers 1", code=1)
     assert f"{tmp_path}/out: cannot write: Permission denied" in line
-
-
-@pytest.mark.slow
-def test_a_process_gives_the_same_exit_code_and_line(paths):
-    done = run_cloze("corpus {tmp}/none --vocabulary {vocab} -o {out}", paths)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert fill_in("{tmp}/none: no such file", paths) in one_line_of(done.stderr)

@@ -1,22 +1,10 @@
-"""`cloze corpus` over several commands: appending, warnings, and the cache of remote output."""
+"""`cloze corpus`: warnings, and one text file to pre-train on."""
 
 import json
 import shlex
 
 import pytest
 from samples import NANO
-
-from cloze.data.dataset import Dataset
-from helpers import read_all_files
-
-
-@pytest.mark.slow
-def test_the_vocabulary_may_be_that_of_a_run(samples, tmp_path, cloze):
-    for name in ("vocab", "run"):
-        vocab = getattr(samples, name)
-        cloze(f"corpus {samples.text} --vocabulary {vocab} --format paragraphs -o {tmp_path}/{name}")
-    vocabularies = [read_all_files(tmp_path / name)["vocab.txt"] for name in ("vocab", "run")]
-    assert vocabularies[0] == vocabularies[1]
 
 
 @pytest.mark.slow
@@ -44,20 +32,3 @@ def test_one_text_file_is_enough_to_pretrain(tmp_path, cloze):
     assert "warning" not in printed.err
     printed = cloze(f"pretrain -d {data} -o {run} --steps 2 --json {shlex.join(NANO)}")
     assert {"masked_lm_loss", "next_sentence_loss"} <= set(json.loads(printed.out))
-
-
-@pytest.mark.slow
-def test_append_adds_only_new_documents(samples, tmp_path, cloze):
-    more = "It was a dark and stormy night. The rain fell in torrents.\nThe end of it was near.\n"
-    (tmp_path / "both").write_text(f"{samples.text.read_text()}\n\n{more}")
-    data = tmp_path / "data"
-    printed = cloze(f"corpus {samples.text} --vocabulary {samples.vocab} -o {data} --format paragraphs")
-    assert "warning" not in printed.err
-    before = Dataset.open(data)
-    printed = cloze(f"corpus {tmp_path}/both -o {data} --append --format paragraphs --workers 1 --json")
-    counts = printed.json["documents"], printed.json["duplicate_documents"]["dropped"]
-    assert counts == (1, before.info.documents)
-    assert f"dropped {before.info.documents:,} duplicate documents" in printed.err
-    after = Dataset.open(data)
-    assert after.info.documents == before.info.documents + 1
-    assert after.info.held_out_below == before.info.held_out_below

@@ -100,10 +100,6 @@ class Case:
     prepare: Callable[[Path, Samples], object] = lambda tmp, samples: None
 
 
-def write(name: str, content: bytes) -> Callable[[Path, Samples], object]:
-    return lambda tmp, samples: (tmp / name).write_bytes(content)
-
-
 def save(rows: np.ndarray) -> Callable[[Path, Samples], object]:
     return lambda tmp, samples: save_rows(tmp, rows)
 
@@ -122,12 +118,6 @@ def save_nan(tmp: Path, samples: Samples) -> None:
 EMBED = "embed -m {run} {lines} -o {out}.npy "
 NEAR = "neighbors night -m {run} --among {tmp}/x.parquet"
 CASES = {
-    "an empty file": Case(
-        "embed -m {run} {tmp}/none.txt -o {out}.npy", "none.txt: contains no text", write("none.txt", b"")
-    ),
-    "no such layer": Case(
-        EMBED + "--layers 2", "layers: no layer 2: there are 1 to 1, and -1 to -1 from the last"
-    ),
     "a range from both sides": Case(EMBED + "--layers 0,1:-1", "--layers: '0,1:-1' names no layers"),
     "words in .npy": Case(
         EMBED + "--tokens",
@@ -137,14 +127,11 @@ CASES = {
         "embed -m {run} {lines} -o {out}.parquet --tokens --pooling cls",
         "--pooling: pools a text into one vector",
     ),
-    "no such prompt": Case(EMBED + "--prompt query", "no prompt 'query'. The directory has none"),
-    "too many tokens": Case(EMBED + "--max-seq-length 33", "--max-seq-length: 33 is not in 3..32"),
     "a folder of vectors": Case(
         "neighbors night -m {run} --among {tmp}", "is a directory. Name a file in it"
     ),
     "no such file of vectors": Case(NEAR, "x.parquet: no such file"),
     "not a file of vectors": Case("neighbors night -m {run} --among {lines}", "lines.txt: no Parquet file"),
-    "damaged Parquet": Case(NEAR, "x.parquet: no Parquet file", write("x.parquet", b"PAR1")),
     "no vectors": Case(NEAR, "x.parquet: contains no vectors", save(np.ones((0, WIDTH)))),
     "another width": Case(
         NEAR, "x.parquet: vectors of 15 numbers, the model makes 16", save(np.ones((40, 15)))

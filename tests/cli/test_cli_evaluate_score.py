@@ -11,8 +11,6 @@ from samples import NANO_TASK, save_film_encoder
 
 import cloze as package
 from cloze.cli import main
-from cloze.errors import InputError
-from cloze.tasks.registry import TASKS
 from helpers import task_of
 
 SMALL = "--set max_seq_length=12 --set micro_batch_tokens=64 --set device=cpu"
@@ -39,11 +37,6 @@ def mnli(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = f"finetune mnli -m {directory}/model -d {directory}/data {NANO} -o {directory}/run --quiet"
     assert main(shlex.split(command)) == 0
     return directory
-
-
-def test_tasks_are_listed(cloze):
-    assert [line.split()[0] for line in cloze("tasks").out.splitlines()] == sorted(TASKS)
-    assert {row["task"]: row["metric"] for row in cloze("tasks --json").json}["cola"] == "matthews"
 
 
 def test_the_directory_of_a_benchmark_is_enough(mnli):
@@ -113,15 +106,6 @@ def test_tables_for_spreadsheets_are_safe_and_scored(mnli, tmp_path, cloze, erro
     assert message in error_line(f"score mnli {answers} {gold}")
 
 
-def test_labels_may_be_booleans(tmp_path, cloze):
-    labels = [True, False, True]
-    gold, predictions = tmp_path / "gold.jsonl", tmp_path / "predictions.jsonl"
-    gold.write_text("".join(json.dumps({"text": "a", "label": label}) + "\n" for label in labels))
-    predictions.write_text("".join(json.dumps({"label": label}) + "\n" for label in labels))
-    scores = cloze(f"score classification {predictions} {gold} --json --quiet").json
-    assert scores["accuracy"] == 1.0
-
-
 @pytest.mark.protected
 @pytest.mark.parametrize("verb", ["predict mnli", "evaluate mnli -d"])
 def test_a_bad_line_is_reported_before_the_model_runs(mnli, tmp_path, error_line, monkeypatch, verb):
@@ -130,17 +114,6 @@ def test_a_bad_line_is_reported_before_the_model_runs(mnli, tmp_path, error_line
     monkeypatch.setattr("cloze.inference.predictor.predict", lambda *_, **__: pytest.fail("the model ran"))
     assert "gold.tsv:602: 2 cells" in error_line(f"{verb} {gold} -m {mnli}/run -o {tmp_path}/out")
     assert not (tmp_path / "out").exists()
-
-
-def test_validate_reads_everything_and_writes_nothing(mnli, tmp_path, cloze, error_line):
-    command = f"finetune mnli -m {mnli}/model -o {tmp_path}/run {NANO} --validate --quiet -d"
-    report = cloze(f"{command} {mnli}/data --json").json
-    assert (report["train_examples"], report["dev_examples"], report["longest"]) == (60, 10, 6)
-    assert report["settings"]["labels"] == list(LABELS)
-    damaged = tmp_path / "train.tsv"
-    damaged.write_text((mnli / "data/train.tsv").read_text() + "a\tb\tperhaps\n")
-    assert f"{damaged}:62: unknown label 'perhaps'" in error_line(f"{command} {damaged}")
-    assert not (tmp_path / "run").exists()
 
 
 def test_seeds_and_grid_print_every_setting(mnli, tmp_path, cloze):
@@ -249,47 +222,7 @@ def test_scores_of_rows_in_memory_are_those_of_their_file(tmp_path, cloze, name)
     assert f"<th>{next(iter(result))}</th>" in result._repr_html_()
 
 
-def test_predictions_in_python_are_those_of_the_shell(mnli, tmp_path, cloze):
-    file, page = mnli / "data/dev_matched.tsv", tmp_path / "page.html"
-    printed = cloze(f"predict {file} -m {mnli}/run --explain --quiet").rows
-    model = package.load(mnli / "run")
-    rows = list(package.predict_file(file, model=model, explain=True))
-    assert json.loads(json.dumps(rows)) == printed
-    written = package.predict_file(
-        "mnli", file, model=model, output=tmp_path / "out.jsonl", explain=True, page=page
-    )
-    assert list(written) == []
-    gold = [line.split("\t")[-1] for line in file.read_text().splitlines()[1:]]
-    expected = [row | {"gold_label": label} for row, label in zip(printed, gold, strict=True)]
-    assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == expected
-    assert page.exists()
-    with pytest.raises(InputError, match=r"^workers: a loaded model answers in this process"):
-        package.predict_file(file, model=model, workers=2)
-
-
 NANO_FINETUNE = f"finetune classification -m {{run}} -d {{table}} -o {{out}} {' '.join(NANO_TASK)}"
-
-
-@pytest.mark.slow
-def test_a_calibrated_model_is_scored_without_bias(samples, tmp_path, cloze):
-    rows = [f"{'a fine' if n % 2 else 'a dull'} film {n}\t{n % 2 if n % 5 else 1 - n % 2}" for n in range(60)]
-    dev = tmp_path / "dev.tsv"
-    dev.write_text("\n".join(["text\tlabel", *rows]))
-    finetune = NANO_FINETUNE.replace("{run}", "cloze-mini").replace("{table}", str(dev))
-    finetune = f"{finetune} --dev {dev} --learning-rate 1e-3 --epochs 2 --quiet"
-    plain = cloze(f"{finetune} --json").json
-    assert "calibration" not in plain
-    command = f"{finetune} --overwrite --set classification.calibrate=true"
-    printed = cloze(command).out
-    scores = json.loads((tmp_path / "out/scores.json").read_text())
-    calibration = scores.pop("calibration")
-    assert {**scores, "run": plain["run"]} == plain
-    assert calibration["temperature"] != 1
-    line = r"\n  calibration error \d\.\d{4} at temperature [\d.]+, \d\.\d{4} at 1\n  on \d+ examples"
-    assert re.search(line, printed)
-    evaluated = cloze(f"evaluate -m {{out}} -d {dev} --json --quiet").json
-    assert evaluated["calibration"]["error_before"] == pytest.approx(calibration["error_before"])
-    assert re.search(line, cloze(f"evaluate -m {{out}} -d {dev} --quiet").out)
 
 
 @pytest.mark.slow

@@ -1,9 +1,6 @@
 """`cloze predict --explain` and `cloze attention`: JSON lines, pages without external resources, and errors."""
 
-import shutil
-
 import pytest
-from samples import fill_in
 
 from pages import page_data, read_page
 
@@ -38,28 +35,6 @@ def test_explanations_are_in_the_output_and_on_a_page(samples, tmp_path, cloze, 
     assert "default-src 'none'" in html
     assert "<b>" not in html
     assert "already exists" in error_line(command)
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ("--page {tmp}/page.html", "--page: needs --explain"),
-        (
-            "--explain --page {tmp}/out.jsonl -o {tmp}/x/../out.jsonl",
-            "--page: is also the output. Choose another name.",
-        ),
-        (
-            "--explain -m {other}",
-            "--model: an ensemble has no weights, gradients or hidden layers of its own. Give one of its models.",
-        ),
-    ],
-)
-def test_explain_refuses_wrong_flags(samples, tmp_path, error_line, flags, message):
-    checkpoint = next((samples.classifier / "checkpoints").iterdir())
-    ignored = shutil.ignore_patterns("manifest.json", "training")
-    other = shutil.copytree(checkpoint, tmp_path / "other", ignore=ignored)
-    flags = fill_in(flags, {"other": other})
-    assert error_line(f"predict classification {{table}} -m {{classifier}} {flags}") == f"error: {message}"
 
 
 def test_attention_is_written_as_a_page(samples, tmp_path, cloze, error_line):

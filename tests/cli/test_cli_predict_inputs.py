@@ -4,9 +4,12 @@ import csv
 from pathlib import Path
 
 import pytest
+from samples import FILM_TOKENS
 
 import cloze as package
 from cloze.errors import InputError
+from helpers import task_of
+from tiny_models import write_finetuned
 
 
 def test_texts_are_predicted_as_those_of_a_file(samples, tmp_path, cloze):
@@ -47,21 +50,11 @@ def test_a_text_of_a_file_of_this_name_is_read_as_the_file(samples, tmp_path, cl
 
 
 def test_a_model_of_pairs_asks_for_rows(tmp_path):
-    rows = [{"text": "a", "pair": "b", "label": label} for label in ("yes", "no")] * 4
-    settings = {"classification.pair_column": "pair", "device": "cpu"}
-    run = package.finetune(
-        "classification",
-        train=rows,
-        dev=rows,
-        model="cloze-mini",
-        output=tmp_path / "run",
-        settings=settings,
-        epochs=1,
-    )
-    with pytest.raises(
-        InputError, match=r'reads text and pair of each example. Write rows such as {"text": "…", "pair"'
-    ):
-        package.predict_file("A text.", model=run.path)
+    task = task_of("classification", labels=("yes", "no"), pair_column="pair")
+    model = write_finetuned(tmp_path / "model", task, FILM_TOKENS)
+    message = r'reads text and pair of each example. Write rows such as {"text": "…", "pair"'
+    with pytest.raises(InputError, match=message):
+        package.predict_file("A text.", model=model)
 
 
 def test_other_columns_are_kept_and_formulas_are_texts(samples, tmp_path, cloze):

@@ -34,20 +34,3 @@ def test_audit_gives_text_json_and_a_page(dataset, tmp_path, cloze):
     assert table["split"] == "validation"
     assert [drawn["max_seq_length"] for drawn in table["drawn"]] == [16, 32]
     assert table["drawn"][0]["sampled"] <= 5
-
-
-@pytest.mark.protected
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("{dataset} -o {page}", "already exists"),
-        ("{dataset} --seq-lengths 4", "--seq-lengths: sequences of 4 tokens"),
-        ("{dataset} --sample 0", "--sample"),
-        ("{page.parent}", "error: "),
-    ],
-)
-def test_audit_refuses_wrong_input(dataset, tmp_path, error_line, arguments, message):
-    page = tmp_path / "page.html"
-    page.write_text("mine")
-    assert message in error_line(f"corpus audit {arguments.format(dataset=dataset, page=page)}")
-    assert page.read_text() == "mine"

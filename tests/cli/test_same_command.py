@@ -1,8 +1,6 @@
 """A command line that is repeated with --resume, as job scripts do, and tasks that are read from the model."""
 
-import json
 import shlex
-from shutil import copytree, ignore_patterns
 
 import pytest
 from samples import NANO, NANO_TASK, fill_in
@@ -136,13 +134,3 @@ def test_default_lengths_adapt_to_the_model(samples, tmp_path, cloze, error_line
     assert cloze(f"evaluate mlm -m {samples.run} -d {samples.data} --json").json["masked_words"] > 0
     evaluate = f"evaluate mlm -m {samples.run} -d {samples.data} --set"
     assert "Say --set max_seq_length=32" in error_line(f"{evaluate} max_seq_length=64")
-
-
-def test_a_transformers_model_has_the_task_of_its_architecture(samples, tmp_path, cloze):
-    checkpoint = next((samples.classifier / "checkpoints").iterdir())
-    ignored = ignore_patterns("manifest.json", "task.toml", "training")
-    model = copytree(checkpoint, tmp_path / "model", ignore=ignored)
-    rows = cloze(f"predict -m {model} {samples.table} --quiet").rows
-    assert {row["label"] for row in rows} <= {"0", "1", "LABEL_0", "LABEL_1"}
-    config = json.loads((model / "config.json").read_text())
-    assert config["architectures"] == ["BertForSequenceClassification"]

@@ -48,6 +48,8 @@ def test_settings_that_a_loaded_model_cannot_take_are_refused(samples):
             cloze.evaluate(**({"model": model, "data": rows} | other))
     with pytest.raises(InputError, match=r"^model: a loaded model keeps its"):
         cloze.explain("a moor", model=model, device="cuda")
+    with pytest.raises(InputError, match=r"^workers: a loaded model answers in this process"):
+        cloze.predict_file(samples.table, model=model, workers=2)
     expected = cloze.evaluate(model=samples.classifier, data=rows)
     assert cloze.evaluate("classification", model=model, data=rows) == expected
 
@@ -73,8 +75,6 @@ def test_a_fine_tuning_resumes_with_its_own_settings_alone(samples, tmp_path, mo
         InputError, match=r"resume uses the settings of the run: seed is \d+, not 7\. Leave them out"
     ):
         cloze.finetune("classification", config=tmp_path / "seed.toml", output=run, resume=True)
-    with pytest.raises(InputError, match=r"classification\.text_column is 'text', not 'note'"):
-        cloze.finetune("classification", **given, text_column="note")
     with pytest.raises(InputError, match=r"^overwrite: cannot be combined with `resume`"):
         cloze.finetune("classification", **given, overwrite=True)
     assert cloze.finetune("classification", **given, learning_rate=0.125) == result
@@ -88,13 +88,8 @@ def test_a_pre_training_resumes_with_its_own_settings_alone(samples, tmp_path, m
     monkeypatch.chdir(Path(read_toml(run / "run.toml")["data"]).parent)
     result = cloze.pretrain(output=run, resume=True)
     assert cloze.pretrain(output=run, resume=True, data=samples.data.name, steps=4) == result
-    for other, difference in (
-        ({"steps": 5}, "steps is 4, not 5"),
-        ({"budget": "1m"}, "budget_seconds is None, not 60.0"),
-        ({"seed": 7}, "seed is 12345, not 7"),
-    ):
-        with pytest.raises(InputError, match=f"resume uses the settings of the run: .*{difference}"):
-            cloze.pretrain(output=run, resume=True, **other)
+    with pytest.raises(InputError, match=r"resume uses the settings of the run: .*steps is 4, not 5"):
+        cloze.pretrain(output=run, resume=True, steps=5)
     assert cloze.pretrain(output=run, resume=True, settings={"license": "mit"}) == result
     assert 'license = "mit"\n' in (run / "run.toml").read_text()
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")  # torchrun repeats the command
