@@ -10,34 +10,15 @@ import pytest
 import cloze
 from cloze.cli import main
 from cloze.finetuning.data import read_examples
-from cloze.tasks.registry import TASKS
-from family_cases import CASES
 from helpers import task_of
 
 GOOD, BAD = "a fine , good film", "an awful , bad book"
 LABELED = "text\tlabel\n" + f"{GOOD}\tup\n{BAD}\tdown\n{GOOD} .\tup\n" * 10
-LEARNABLE = sorted(name for name, task in TASKS.items() if task.trained_as is None and name in CASES)
 
 
 def read(name: str, path: Path, **settings: Any) -> tuple[cloze.Task, list[Any]]:
     task, train, *_ = read_examples(task_of(name, **settings), path, path)
     return task, train
-
-
-@pytest.mark.parametrize("name", LEARNABLE)
-def test_baseline_predictions_are_scored_and_written_like_those_of_a_model(name, write):
-    case = CASES[name]
-    task, examples = read(name, write(case.file, case.content), **case.settings)
-    for baseline in task.answer.baselines(examples).values():
-        predictions = baseline(examples, examples)
-        result = task.score(examples, predictions)
-        assert task.metrics[0] in result
-        written = [
-            json.loads(json.dumps(task.answer.to_json(example, prediction)))
-            for example, prediction in zip(examples, predictions, strict=True)
-        ]
-        assert task.score(examples, [task.answer.from_json(values) for values in written]) == result
-        assert baseline(examples, examples) == predictions
 
 
 def squad() -> str:

@@ -89,18 +89,6 @@ def test_tied_weights_are_those_that_transformers_takes(stored, model_type, tmp_
 
 
 @pytest.mark.protected
-def test_masked_words_equal_transformers(published):
-    directory, model, tokenizer = published
-    text = f"it was a {tokenizer.mask_token} day."
-    batch = tokenizer(text, return_tensors="pt")
-    [position] = (batch.input_ids[0] == tokenizer.mask_token_id).nonzero().flatten().tolist()
-    with torch.inference_mode():
-        expected = model(batch.input_ids).logits[0, position].softmax(-1)
-    probabilities = FillMask.load(directory, device="cpu").probabilities(text)
-    np.testing.assert_allclose(probabilities[0], expected, atol=1e-5, rtol=0)
-
-
-@pytest.mark.protected
 @pytest.mark.filterwarnings("ignore:.*no pooler")
 def test_vectors_equal_transformers(published):
     directory, model, tokenizer = published

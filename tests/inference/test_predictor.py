@@ -164,15 +164,6 @@ def test_logits_of_others_mean_what_their_config_says(tmp_path, theirs, ours, ot
         Predictor.load(tmp_path / "a", task=other)
 
 
-@pytest.mark.protected
-def test_models_without_a_classifier_are_refused(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
-        TextClassifier.load(tmp_path)
-    write_checkpoint(tmp_path / "encoder", BertModel(CONFIG), PIECES)
-    with pytest.raises(InputError, match=r"config.json names no labels. Fine-tune one"):
-        TextClassifier.load(tmp_path / "encoder")
-
-
 def test_entities_have_the_characters_of_their_text(tagger):
     text = "  A b, c\u200bd.   D\u00e1 (a) " + "a b c d " * 300 + "."
     (found,) = tagger([text])

@@ -22,7 +22,6 @@ from helpers import task_of, write_rows
 ADA = "Ada lives in Oslo"
 TAGS = ["B-PER O O B-LOC"]
 LABELS = [("A fine film", "good"), ("A dull film", "bad")]
-SETS = [("A fine film", "film,good"), ("A dull film", "bad")]
 
 
 def rows(*columns):

@@ -252,52 +252,22 @@ def test_several_runs_keep_their_data_once(review_rows, nano_checkpoint, tmp_pat
 def test_settings_are_named_alike_in_all_places(nano_checkpoint, reviews, tmp_path):
     with pytest.raises(InputError, match=r"^model: is missing. Give cloze-mini, a checkpoint"):
         cloze.finetune("classification", train=reviews, output=tmp_path / "r")
-    columns, data = (
-        {"text_column": "review", "label_column": "liked"},
-        {"train": reviews, "model": nano_checkpoint},
-    )
-    recipe = tmp_path / "mine.toml"
-    recipe.write_text("epochs = 1\nmax_seq_length = 16\n[optimizer]\nlearning_rate = 1e-3\n")
-    settings = {"optimizer": {"learning_rate": 1e-3}, "device": "cpu"}
-    for name, task, given in (
-        (
-            "a",
-            task_of("classification", **columns),
-            {**data, "config": recipe, "settings": {"device": "cpu"}},
-        ),
-        ("b", "classification", {**data, **columns, "max_seq_length": 16, "epochs": 1, "settings": settings}),
-        ("c", "classification", {**data, **columns, "config": recipe, "device": "cpu"}),
-    ):
-        cloze.finetune(task, output=tmp_path / name, **given)
-        assert (tmp_path / name / "run.toml").read_text() == (tmp_path / "a/run.toml").read_text()
-    assert "learning_rate = 0.001\n" in (tmp_path / "c/run.toml").read_text()
-
-
-def test_predictors_take_inputs_in_memory(run_of_file):
-    predictor = cloze.load(run_of_file, device="cpu")
-    texts = ["good film", "bad film"]
-    expected = predictor(texts)
-    assert predictor(pa.table({"review": texts})["review"]) == expected
-    alone = predictor(texts[0])
-    assert alone.label == expected[0].label
-    assert alone.probability == pytest.approx(expected[0].probability, abs=1e-6)
-    assert list(predictor(texts[0], top_k=1).probabilities) == [expected[0].label]
-    with pytest.raises(InputError, match=r"^texts\[1\] is 5, an int"):
-        predictor(["a", 5])
-
-
-@pytest.mark.slow
-def test_baselines_and_predictions_are_scored_from_memory(reviews, review_rows):
     columns = {"text_column": "review", "label_column": "liked"}
-    of_file = cloze.baseline("classification", train=reviews, **columns)
-    of_rows = cloze.baseline("classification", train=review_rows, **columns)
-    assert [(each.baseline, each.scores) for each in of_file] == [
-        (each.baseline, each.scores) for each in of_rows
-    ]
-    predictions = [{"label": label} for _, label in review_rows]
-    assert cloze.score("classification", predictions, reviews, **columns)["accuracy"] == 1.0
-    with pytest.raises(InputError, match=r"^predictions: 69 predictions for 70 examples"):
-        cloze.score("classification", predictions[1:], reviews, **columns)
+    (tmp_path / "mine.toml").write_text(
+        "epochs = 1\nmax_seq_length = 16\n[optimizer]\nlearning_rate = 1e-3\n"
+    )
+    settings = {"optimizer": {"learning_rate": 1e-3}, "device": "cpu"}
+    config = {"config": tmp_path / "mine.toml"}
+    first, *others = (
+        cloze.finetuning_settings(task, train=reviews, model=nano_checkpoint, **given)
+        for task, given in (
+            (task_of("classification", **columns), {**config, "settings": {"device": "cpu"}}),
+            ("classification", {**columns, "max_seq_length": 16, "epochs": 1, "settings": settings}),
+            ("classification", {**columns, **config, "device": "cpu"}),
+        )
+    )
+    assert "learning_rate = 0.001\n" in first
+    assert others == [first, first]
 
 
 def test_cells_are_those_of_json(tmp_path):

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from torch.nn import functional
 
 import cloze
@@ -279,41 +278,6 @@ def test_transformers_pipeline_predicts_the_same(name, configure, tmp_path, toke
             assert values(prediction) == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("name", "auto", "content"),
-    [
-        ("tagging", "AutoModelForTokenClassification", {"words": ["the", "film"], "tags": ["O", "B-X"]}),
-        (
-            "squad_v1",
-            "AutoModelForQuestionAnswering",
-            {
-                "id": "q",
-                "question": "the film",
-                "context": "it was good",
-                "answers": {"text": ["good"], "answer_start": [7]},
-            },
-        ),
-        (
-            "multiple-choice",
-            "AutoModelForMultipleChoice",
-            {"prompt": "the", "choices": ["film", "end"], "label": 0},
-        ),
-    ],
-)
-def test_transformers_loads_a_run_of_other_tasks(name, auto, content, configure, tmp_path):
-    transformers = pytest.importorskip("transformers")
-    data = tmp_path / "a.jsonl"
-    data.write_text(f"{json.dumps(content)}\n" * 3)
-    finetune(*configure(name, data, "epochs=1 max_seq_length=16", dev=data), tmp_path / "run")
-    model, report = getattr(transformers, auto).from_pretrained(tmp_path / "run", output_loading_info=True)
-    assert not report["missing_keys"]
-    weights = load_file(tmp_path / "run/best/model.safetensors")
-    assert all(
-        torch.equal(value, weights[key]) for key, value in model.state_dict().items() if key in weights
-    )
-    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "run")("the film")["input_ids"]
-
-
 EMPTY = {
     "classification": LabeledText(""),
     "mrpc": LabeledText("", ""),
@@ -341,10 +305,3 @@ def test_external_models_keep_the_order_of_their_classes(tmp_path):
     assert external_answer(tmp_path, "mrpc", "LABEL_0", "LABEL_1") == task_of("mrpc").answer
     with pytest.raises(InputError, match="its classes are 0, 1, the task's entailment"):
         external_answer(tmp_path, "qnli", "LABEL_0", "LABEL_1")
-
-
-def test_targets_are_those_of_the_task():
-    assert task_of("stsb").answer.target(2.5) == 0.5
-    assert (
-        task_of("mnli", labels=("contradiction", "neutral", "entailment")).answer.target("contradiction") == 0
-    )

@@ -2,9 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow
@@ -20,7 +18,6 @@ from cloze.tasks.config import with_settings
 from helpers import task_of, write_rows
 
 TAGGED = [("Ada", "B-PER"), ("lives", "O"), ("in", "O"), ("Oslo", "B-LOC"), (".", "O")]
-Write = Callable[[str, Any], Path]
 
 
 def tagged(texts):

@@ -22,7 +22,7 @@ from cloze.tasks.predict import featurize, predict, prediction_row, wrong_answer
 from cloze.tasks.registry import TASKS, find_task, register_task
 from cloze.tasks.texts import TextReader
 from experiments.result_tables import table_columns
-from family_cases import CASES, FAMILIES, GOLD_OUTPUTS, TEXTS, Case, gold_output, kind_of
+from family_cases import CASES, FAMILIES, GOLD_OUTPUTS, TEXTS, Case, gold_output, kind_of, write_case
 from helpers import finetuning_of, task_of
 
 COUNTS = {"candidates": None, "queries": None}
@@ -33,10 +33,7 @@ of_each_family = pytest.mark.parametrize("task_and_path", FAMILIES, indirect=Tru
 
 @pytest.fixture(params=sorted(TASKS))
 def task_and_path(request, tmp_path):
-    case = CASES[request.param]
-    path = tmp_path / case.file
-    path.write_text(case.content, encoding="utf-8")
-    return task_of(request.param, **case.settings), path
+    return write_case(request.param, tmp_path)
 
 
 @pytest.fixture
@@ -240,11 +237,6 @@ def test_the_task_that_contributing_adds_fulfills_the_contract(
     test_steps_lower_the_loss_until_the_examples_are_learned((task, examples), model, tokenizer)
     test_gold_outputs_are_decoded_and_scored_as_perfect((task, examples), tokenizer)
     test_saved_and_loaded_model_predicts_the_same((task, examples), model, tokenizer, tmp_path)
-
-
-def test_unknown_task_suggests_the_nearest_name():
-    with pytest.raises(InputError, match=r"no task 'clasification'. Did you mean classification"):
-        find_task("clasification")
 
 
 @of_each_family

@@ -13,10 +13,8 @@ import torch
 from cloze.finetuning.objective import FinetuningObjective
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.batch import to_device
-from cloze.models.torch_engine import TorchEngine
 from cloze.tasks.answers.span import Answer, SpanPrediction
 from cloze.tasks.config import load_task
-from cloze.tasks.predict import featurize, predict
 from cloze.tasks.questions import Excerpt, Paragraph, SpanQuestion
 from cloze.tokenization.wordpiece import WordPieceTokenizer
 from cloze.training.interrupts import Interrupted
@@ -198,33 +196,6 @@ def test_defaults_are_those_of_the_paper():
         _, config = finetuning_of(name, ["model=m", "train=t"])
         assert (config.batch_size, config.epochs, config.max_seq_length) == (batch_size, epochs, 384)
         assert config.optimizer == OptimizerConfig(learning_rate=5e-5, warmup_fraction=0.1)
-
-
-@pytest.mark.parametrize("original", [False, True])
-@pytest.mark.slow
-def test_model_learns_answers_in_windows(build_encoder, tokenizer, original):
-    text = "the film was very good , a bad book was awful . fine"
-    examples = [
-        _question(text, "film", "very good", "1"),
-        _question(text, "book", "awful", "2"),
-        _question(text, "fine", "fine", "3"),
-        _question(text, "good", key="4"),
-    ]
-    task = task_of("squad_v2", doc_stride=4, original=original)
-    features = featurize(task.answer, examples, tokenizer, max_seq_length=13)
-    batch = to_device(task.answer.batch([feature for of_example in features for feature in of_example]))
-    assert batch.num_targets == 8
-    model = task.answer.head(build_encoder(), generator=torch.Generator().manual_seed(2)).eval()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(150):
-        optimizer.zero_grad()
-        task.answer.loss(model(batch), batch)[0].backward()
-        optimizer.step()
-    predictions = predict(task.answer, TorchEngine(model), examples, features, max_tokens=100)
-    assert [prediction.text for prediction in predictions] == ["very good", "awful", "fine", ""]
-    assert task.score(examples, predictions)["f1"] == 100
-    starts = [prediction.start for prediction in predictions]
-    assert starts == [13, 40, 48, None]
 
 
 @pytest.fixture
