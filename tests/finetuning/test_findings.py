@@ -34,7 +34,7 @@ ROWS = {
     ),
     "swapped columns": (
         [f"{'good' if i % 2 else 'bad'},text {i}" for i in range(30)],
-        {"swapped_columns": (30, []), "contradictions": (2, None), "unlearned_labels": (None, None)},
+        {"swapped_columns": (30, [])},  # and nothing that follows from it
     ),
     "placeholders": (
         ["fine,good", "dull,bad", "so so,n/a", "odd,n/a", "nice,good", "grim,bad"],
@@ -52,7 +52,7 @@ def test_kinds_counts_and_places(tmp_path, rows, expected):
         assert count in (None, findings[kind].count)
         found = [[where.replace(f"{file}", "a.csv") for where in group] for group in findings[kind].rows]
         assert places is None or sorted(map(sorted, found)) == places
-    assert {*findings} - {"unlearned_labels"} == {*expected} - {"unlearned_labels"}
+    assert {*findings} == {*expected}
 
 
 def test_labels_that_settings_name_are_not_doubted(tmp_path):

@@ -69,11 +69,15 @@ def find_in_examples(
         is_held_out: whether the dev examples were part of the training data.
     """
     learned = [*train, *dev] if is_held_out else train
-    findings = [*find_in_labels(task, fitted, learned), *_unlearned_labels(fitted, train, dev)]
+    findings = [*find_in_labels(task, fitted, learned)]
+    kinds = {finding.kind for finding in findings}
+    if "swapped_columns" in kinds:
+        return findings  # all others would follow from it
+    findings += _unlearned_labels(fitted, train, dev)
     findings += _repeated_texts(fitted, [learned] if is_held_out else [train, dev])
     counts = count_classes(fitted, learned)
     rare = {name for name, count in counts.items() if count == 1}
-    if rare and not any(finding.kind in ("many_labels", "swapped_columns") for finding in findings):
+    if rare and "many_labels" not in kinds:
         rows = tuple((place(example),) for example in learned if classes_of(example) & rare)
         what = f"labels with one row: {list_names(sorted(rare))}"
         findings.append(Finding("rare_labels", len(rare), rows, what, "Label more, or leave them out"))

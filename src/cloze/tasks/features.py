@@ -6,7 +6,7 @@ Shapes: P tokens of a text or document, W words to tag.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -219,16 +219,13 @@ class TaggingFeature:
     """First tokens of the words to tag, [W]."""
     targets: Integers | None
     """Classes of these words, [W], where they are known."""
+    is_truncated: ClassVar[bool] = False
+    """Every word is in a window."""
 
     @property
     def num_tokens(self) -> int:
         """Tokens, [CLS] and [SEP] included."""
         return len(self.input_ids)
-
-    @property
-    def is_truncated(self) -> bool:
-        """Always false: every word is in a window."""
-        return False
 
 
 def tagging_features(

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 
 from cloze.data.batch import collate
-from cloze.data.reading.columns import Column
 from cloze.data.reading.memory import Data
 from cloze.data.reading.tag_schemes import (
     Scheme,
@@ -98,9 +97,6 @@ class Tags(AnswerKind[TaggedText, TagPrediction]):
         invalid = [label for label in self.labels if not is_tag(label)]
         if invalid and self.scheme != "plain":
             raise ValueError(f"labels holds {invalid[0]!r}, which is not a tag such as B-PER")
-
-    def columns(self) -> tuple[Column, ...]:
-        return (Column("tags", "label"),)
 
     def scheme_detector(self) -> SchemeDetector:
         """Return a detector that accepts the tags that the settings allow."""
