@@ -97,8 +97,6 @@ class PassageIndex:
         model = (directory_sha256(encoder.directory), output, encoder.engine.number_format)
         settings = repr((_FORMAT, *model, encoder.max_seq_length, encoder.prompt, encoding)).encode()
         folder = (root if root.is_dir() else root.parent) / FOLDER / hashlib.sha256(settings).hexdigest()
-        with suppress(OSError):  # the model is in use, and is not deleted by another search
-            os.utime(folder)
         unread, unwritten = list[InputError | OSError](), list[RunError]()
         files, stored, of_file = find_files(str(root), unread), set[str](), dict[str, _Passages]()
         with progress.bar("reading", total=len(files), unit="files") as bar:
