@@ -119,33 +119,20 @@ EMBED = "embed -m {run} {lines} -o {out}.npy "
 NEAR = "neighbors night -m {run} --among {tmp}/x.parquet"
 CASES = {
     "a range from both sides": Case(EMBED + "--layers 0,1:-1", "--layers: '0,1:-1' names no layers"),
-    "words in .npy": Case(
-        EMBED + "--tokens",
-        "out.npy: not a format for vectors of words. Its name must end in .parquet, .jsonl",
-    ),
+    "words in .npy": Case(EMBED + "--tokens", "out.npy: not a format for vectors of words"),
     "pooled words": Case(
         "embed -m {run} {lines} -o {out}.parquet --tokens --pooling cls",
         "--pooling: pools a text into one vector",
     ),
-    "a folder of vectors": Case(
-        "neighbors night -m {run} --among {tmp}", "is a directory. Name a file in it"
-    ),
+    "a folder of vectors": Case("neighbors night -m {run} --among {tmp}", "is a directory. Name a file"),
     "no such file of vectors": Case(NEAR, "x.parquet: no such file"),
     "not a file of vectors": Case("neighbors night -m {run} --among {lines}", "lines.txt: no Parquet file"),
     "no vectors": Case(NEAR, "x.parquet: contains no vectors", save(np.ones((0, WIDTH)))),
-    "another width": Case(
-        NEAR, "x.parquet: vectors of 15 numbers, the model makes 16", save(np.ones((40, 15)))
-    ),
-    "vectors of another model": Case(
-        NEAR, "x.parquet: row 1 is not the model's vector of its text", save(np.ones((40, WIDTH)))
-    ),
+    "another width": Case(NEAR, "x.parquet: vectors of 15 numbers", save(np.ones((40, 15)))),
+    "vectors of another model": Case(NEAR, "row 1 is not the model's vector", save(np.ones((40, WIDTH)))),
     "NaN": Case(NEAR, "x.parquet: row 21 holds NaN or infinite values", save_nan),
-    "--pooling without --among": Case(
-        "neighbors night -m {run} --pooling cls", "--pooling: does not apply to word embeddings"
-    ),
-    "an unknown word": Case(
-        "neighbors 'rain \u732b' -m {run}", "a word of 'rain \u732b' is not in the vocabulary"
-    ),
+    "--pooling without --among": Case("neighbors night -m {run} --pooling cls", "--pooling: does not apply"),
+    "an unknown word": Case("neighbors 'rain \u732b' -m {run}", "'rain \u732b' is not in the vocabulary"),
     "an empty query": Case("neighbors '' -m {run}", "no word in ''"),
 }
 

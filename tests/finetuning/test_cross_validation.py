@@ -42,9 +42,7 @@ def test_folds_have_the_same_shares_of_labels_and_keep_copies_together():
     folds = divide(task_of("ranking"), queries, 3, where="a.csv")
     assert all(len({*folds[i::7]}) == 1 for i in range(7))
     assert {*folds} == {1, 2, 3}
-    with pytest.raises(
-        InputError, match=r"a.csv: 7 groups \(a text, document or query\), fewer than 8 folds"
-    ):
+    with pytest.raises(InputError, match=r"a.csv: 7 groups .*fewer than 8 folds"):
         divide(task_of("ranking"), queries, 8, where="a.csv")
 
 

@@ -312,17 +312,9 @@ BAD_RUNS: list[tuple[dict[str, Any], str, str]] = [
     ({"model": "no/model"}, "", "no/model: no such directory"),
     ({"dev": "data.tsv"}, ONE_LABEL + "c\tperhaps\n", "data.tsv:4: unknown label 'perhaps'"),
     ({"dev": "data.tsv"}, ONE_LABEL + "c\n", "data.tsv:4: 1 cells"),
-    (
-        {"max_seq_length": 64, "micro_batch_tokens": 64},
-        "",
-        "max_seq_length 64, the model takes 40 tokens. Say `max_seq_length=40`",
-    ),
+    ({"max_seq_length": 64, "micro_batch_tokens": 64}, "", "max_seq_length 64, the model takes 40 tokens"),
     ({"train": "data.tsv", "dev_fraction": 0.9}, ONE_LABEL + "c\tno\n", "no training examples are left"),
-    (
-        {"train": "data.tsv"},
-        "review\tliked\n" + "the film\tyes\nthe film\tno\n" * 9,
-        "all 18 belong to 1 group (a text, document or query), which stay together",
-    ),
+    ({"train": "data.tsv"}, "review\tliked\n" + "the film\tyes\nthe film\tno\n" * 9, "18 belong to 1 group"),
     ({"data_sha256": "0" * 64}, "", "not the data that the settings were made for"),
     ({"freeze_layers": 99}, "", "freeze_layers: 99, the model has 2 layers. Say `freeze_layers=2`, or less"),
     ({"best_metric": "loss"}, "", "has no score 'loss' to choose by. It has accuracy, macro_f1"),
@@ -365,9 +357,7 @@ def test_scores_on_the_training_data_are_warned_of(configure, reviews, trained, 
     dev.write_text("".join(lines[:1] + lines[40:]))
     finetune(*configure("classification", reviews, f"epochs=1 {COLUMNS}", dev=dev), tmp_path / "scored")
     for run, besides in ((trained, ", all but the rows that its run held out"), (tmp_path / "scored", "")):
-        with pytest.warns(
-            DataWarning, match=f"{copied}: the model learned from these data{besides}: the scores"
-        ):
+        with pytest.warns(DataWarning, match=f"{copied}: the model learned from these data{besides}"):
             cloze.evaluate(model=run, data=copied)
         cloze.evaluate(model=run, data=dev)
 
@@ -379,7 +369,5 @@ def test_classes_without_training_examples_are_warned_of(reviews, tmp_path):
     dev = tmp_path / "dev.tsv"
     dev.write_text("review\tliked\nthe film was good\tyes\nthe film was so\tso-so\nthe book was so\tso-so\n")
     findings = read_examples(task, reviews, dev)[-1]
-    with pytest.warns(
-        DataWarning, match=r"dev.tsv: no training example has 'so-so' \(2 examples\) of the data"
-    ):
+    with pytest.warns(DataWarning, match=r"dev.tsv: no training example has 'so-so' \(2 examples\)"):
         tell(findings, SILENT)

@@ -206,9 +206,7 @@ def test_what_is_not_text_is_left_out_of_a_folder_and_refused_alone(model, docum
     (documents / "gone.txt").symlink_to(tmp_path / "nothing")
     write_model(documents / "model")
     os.mkfifo(documents / "pipe")
-    with pytest.warns(
-        DataWarning, match=r"6 files left out\. .*gone\.txt: cannot be read: No such file or dir"
-    ):
+    with pytest.warns(DataWarning, match=r"6 files left out\. .*gone\.txt: cannot be read"):
         assert passages(open_index(model, documents)) == ALL
     with pytest.raises(InputError, match="a PDF, not text"):
         open_index(model, documents / "a.pdf")

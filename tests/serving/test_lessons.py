@@ -69,21 +69,12 @@ FIRST, SECOND = ("steps", 0), ("steps", 1)
         (put(*FIRST, "choices", value=["is", "is"]), ", step 1, choices: one occurs twice"),
         (put(*SECOND, "choices", value=["a", "b"]), ", step 2, choices: 'attention' has choices of its own"),
         (put(*SECOND, "reveal", "measure", value="next"), ", step 2, choices: 'next' ranks them"),
-        (
-            put(*FIRST, "reveal", "measure", value="sentence"),
-            ", step 1, choices: 'sentence' reads texts with [MASK]",
-        ),
-        (
-            put(*FIRST, "reveal", "measure", value="rank"),
-            ", step 1, reveal.measure: 'rank' is not in word, sentence",
-        ),
+        (put(*FIRST, "reveal", "measure", value="sentence"), ", step 1, choices: 'sentence' reads texts"),
+        (put(*FIRST, "reveal", "measure", value="rank"), ", step 1, reveal.measure: 'rank' is not in word"),
         (put(*FIRST, "state", "text", value=None), ", step 1, state.text: 'word' reads it"),
         (put(*FIRST, "state", "text", value="Keys"), ", step 1, state.text: 'word' reads texts with [MASK]"),
         (put(*SECOND, "state", "layer", value="0"), ", step 2, state.layer: '0' is not a number from 1 on"),
-        (
-            put(*FIRST, "reveal", "first", value="{word}"),
-            ", step 1, reveal.first: {word} is not one of best, best_value",
-        ),
+        (put(*FIRST, "reveal", "first", value="{word}"), ", step 1, reveal.first: {word} is not one of"),
         (put(*SECOND, "question", value="{guess}?"), ", step 2, question: {guess} is not one of head, layer"),
     ],
 )

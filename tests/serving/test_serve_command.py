@@ -185,10 +185,7 @@ def test_a_port_in_use_is_reported_before_models_are_loaded(capsys):
         (["-m", "a=x", "-m", "a=y"], "is used twice"),
         (["-m", "=cloze-mini"], "'=cloze-mini' lacks a name or a directory"),
         (["-m", "a="], "'a=' lacks a name or a directory"),
-        (
-            ["-m", "{bert}", "--host", "203.0.113.7", "--open", "--port", "1"],
-            "cannot listen on 203.0.113.7:1",
-        ),
+        (["-m", "{bert}", "--host", "203.0.113.7", "--open", "--port", "1"], "cannot listen on 203.0.113.7"),
         (["-m", "{bert}", "--host", ""], "--host: the address is empty. Give an address"),
         (["-m", "{bert}", "--host", " "], "--host: the address is empty. Give an address"),
         (["-m", "{bert}", "--host", "0.0.0.0", "--port", "0"], "--host: 0.0.0.0 is open to other machines"),
@@ -200,10 +197,7 @@ def test_a_port_in_use_is_reported_before_models_are_loaded(capsys):
         (["-m", "{bert}", "--evaluation", "no.csv"], "no.csv: no such file. Write it with cloze evaluate -o"),
         (["-m", "{bert}", "--lesson", "no.json"], "error: no.json: No such file or directory"),
         (["-m", "{bert}", "--lesson", "{short}"], "short: invalid JSON: expected value at line 1 column 1."),
-        (
-            ["-m", "{bert}", "--evaluation", "{short}"],
-            "short: the page does not read this format. Write it with",
-        ),
+        (["-m", "{bert}", "--evaluation", "{short}"], "short: the page does not read this format"),
     ],
 )
 def test_wrong_use(arguments, told, directories, tmp_path, capsys):

@@ -99,9 +99,7 @@ def test_numbers_without_a_name_are_refused(tmp_path, kind, number):
     table = table.replace_schema_metadata(named("table", tmp_path, [0, 1, 1], ["yes", "no"]).schema.metadata)
     write(table, kind, tmp_path)
     data = table if kind == "table" else tmp_path / f"a.{kind}"
-    with pytest.raises(
-        InputError, match=f"'label' holds the number {number}, and there are 2 names of classes"
-    ):
+    with pytest.raises(InputError, match=f"'label' holds the number {number}, and there are 2 names"):
         labels_of(task_of("classification"), data)
 
 

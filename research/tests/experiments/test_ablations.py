@@ -270,9 +270,7 @@ def test_the_sources_of_an_encoder_may_not_change(study, output, done, data, tas
     found = load_file(weights)
     found["bert.pooler.dense.bias"] += 1.0
     save_file(found, weights)
-    with pytest.raises(
-        InputError, match=r"ltr-bilstm/seed-4: was made from other weights than .*ltr/seed-4 has now"
-    ):
+    with pytest.raises(InputError, match=r"ltr-bilstm/seed-4: was made from other weights than .*ltr/seed-4"):
         plan_study(study, data, output)
     shutil.rmtree(output / "runs/ltr-bilstm/seed-4")
     shutil.rmtree(output / "runs/both/seed-4")
@@ -341,11 +339,7 @@ def test_combined_encoders_need_tasks(study, data, tmp_path):
         ("[variants.masked]", "[variants.'a/b']\n[variants.masked]", "a table, named with letters"),
         ("[variants.masked]", "[variants.masked]\nseed = 3", "masked sets seed"),
         ('bilstm_on = "ltr"', 'bilstm_on = "both"', "must have bilstm_on alone, with 1 pre-trained above it"),
-        (
-            'concatenates = ["ltr", "rtl"]',
-            'concatenates = ["ltr"]',
-            "must have concatenates alone, with 2 pre-trained",
-        ),
+        ('concatenates = ["ltr", "rtl"]', 'concatenates = ["ltr"]', "must have concatenates alone, with 2"),
         ('bilstm_on = "ltr"', "checkpoint = 3", "must have checkpoint alone, with a path"),
         ('bilstm_on = "ltr"', 'bilstm_on = "ltr"\nsteps = 3', "must have bilstm_on alone"),
         ('task = "tagging"', 'task = "taging"', "Did you mean tagging"),
@@ -355,21 +349,13 @@ def test_combined_encoders_need_tasks(study, data, tmp_path):
         ('base = "masked"', 'base = "masked"\npoints = 3', "steps must be divisible by 3 points"),
         ("[tasks.films]", "[tasks.films]\nepoch = 1", "unknown key epoch"),
         ("[tasks.films]", '[tasks.films]\nmetric = "acuracy"', "has no score 'acuracy'"),
-        (
-            "max_seq_length = 16",
-            "max_seq_length = 64",
-            "films: max_seq_length 64 exceeds the 32 positions of the encoder",
-        ),
+        ("max_seq_length = 16", "max_seq_length = 64", "films: max_seq_length 64 exceeds the 32 positions"),
         (
             "[variants.masked]",
             '[published]\ntable = "table5"\nrows = { masked = "BERT" }\ncolumns = {}\n[variants.masked]',
             "table5 has no 'BERT'",
         ),
-        (
-            "[variants.masked]",
-            "[published]\nrows = 3\n[variants.masked]",
-            "published needs the name of a table",
-        ),
+        ("[variants.masked]", "[published]\nrows = 3\n[variants.masked]", "published needs the name"),
     ],
 )
 def test_errors_in_a_study_are_one_line(tasks_data, tmp_path, old, new, message):
