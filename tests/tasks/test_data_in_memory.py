@@ -233,7 +233,8 @@ def test_several_runs_keep_their_data_once(review_rows, nano_checkpoint, tmp_pat
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     arguments = {**SETTINGS, "epochs": 1, "seeds": 2, "model": nano_checkpoint, "output": tmp_path / "runs"}
     arguments |= {"train": review_rows[:50], "dev": review_rows[50:]}
-    assert validate_data("classification", **arguments)["dev_examples"] == 20
+    summary = validate_data("classification", **arguments)
+    assert (summary["dev_examples"], summary["longest"]) == (20, 11)
     assert plan_finetuning("classification", **arguments).runs == 2
     assert [path.name for path in tmp_path.iterdir()] == ["temporary"]
     result = cloze.finetune("classification", **arguments)

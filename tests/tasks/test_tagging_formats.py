@@ -113,12 +113,13 @@ def test_plain_tags_are_learned_and_scored(write, build_encoder, tokenizer):
     assert task.collapse(examples, [*right, wrong]) is None
 
 
-def test_bmes_is_read_like_iobes(write):
+def test_bmes_is_read_like_iobes(write, tokenizer):
     path = write("a.conll", "A B-LOC\nb M-LOC\nc E-LOC\nd S-PER\ne O\n")
     (example,) = task_of("tagging").examples(path)
     task = task_of("tagging").fit([example])
     assert (task.answer.scheme, task.answer.labels) == ("BMES", ("O", "B-LOC", "I-LOC", "B-PER", "I-PER"))
-    assert task.answer._targets(example).tolist() == [1, 2, 2, 3, 0]
+    (feature,) = task.answer.features(example, tokenizer, max_seq_length=16)
+    assert feature.targets.tolist() == [1, 2, 2, 3, 0]
     predicted = task.answer.decode(example, [], [np.eye(5, dtype=np.float32)[[1, 2, 2, 3, 0]]])
     assert predicted.tags == (("B-LOC", "M-LOC", "E-LOC", "S-PER", "O"),)
 
