@@ -81,6 +81,17 @@ def write_rows(
     return path
 
 
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a .jsonl, .csv, .tsv or .parquet file."""
+    if path.suffix == ".parquet":
+        rows: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
+        return rows
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    with path.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream, delimiter="\t" if path.suffix == ".tsv" else ","))
+
+
 NOVEL = Path(__file__).resolve().parents[1] / "src/cloze/demo/data/Doyle_Hound_1902.txt.xz"
 
 

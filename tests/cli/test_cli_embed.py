@@ -1,7 +1,6 @@
 """`cloze embed` and `cloze neighbors`: output in every format, flags, and errors."""
 
 import io
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from samples import Samples, fill_in
 
 from cloze.inference.embedder import Embedder
+from helpers import read_rows
 
 LINES = [f"It was night number {number}" + " and the rain fell" * (number % 5) for number in range(40)]
 WIDTH = 16
@@ -41,7 +41,7 @@ def test_every_format_has_the_same_vectors_in_the_order_of_the_lines(samples, li
     table = pyarrow.parquet.read_table(tmp_path / "out.parquet")
     assert (table["line"].to_pylist(), table["text"].to_pylist()) == ([*range(1, 41)], LINES)
     np.testing.assert_array_equal(np.stack(table["vector"].to_numpy()), rows)
-    objects = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    objects = read_rows(tmp_path / "out.jsonl")
     assert [(row["line"], row["text"]) for row in objects] == [*enumerate(LINES, 1)]
     np.testing.assert_array_equal(np.array([row["vector"] for row in objects], np.float32), rows)
 

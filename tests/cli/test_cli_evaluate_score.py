@@ -1,6 +1,5 @@
 """`cloze tasks`, `evaluate` and `score`, and --validate, --seeds, --grid, temperatures and curves of `finetune`."""
 
-import csv
 import json
 import re
 import shlex
@@ -11,7 +10,7 @@ from samples import NANO_TASK, save_film_encoder
 
 import cloze as package
 from cloze.cli import main
-from helpers import task_of
+from helpers import read_rows, task_of, write_rows
 
 SMALL = "--set max_seq_length=12 --set micro_batch_tokens=64 --set device=cpu"
 NANO = f"{SMALL} --learning-rate 0.01 --epochs 15"
@@ -70,16 +69,14 @@ def test_score_agrees_with_evaluate(mnli, tmp_path, cloze):
     gold, predictions = mnli / "data/dev_matched.tsv", tmp_path / "predictions.jsonl"
     evaluate = f"evaluate mnli -m {mnli}/run -d {gold} --json --quiet -o {predictions}"
     scores = cloze(evaluate).json
-    rows = [json.loads(line) for line in predictions.read_text().splitlines()]
+    rows = read_rows(predictions)
     right = [line.split("\t")[-1] for line in gold.read_text().splitlines()[1:]]
     assert [row.pop("gold") for row in rows] == right
-    assert list(map(json.loads, cloze(f"predict mnli -m {mnli}/run {gold} --quiet").out.splitlines())) == rows
+    assert cloze(f"predict mnli -m {mnli}/run {gold} --quiet").rows == rows
     assert cloze(f"score mnli {predictions} {gold} --json --quiet").json == scores
     numbers = tmp_path / "numbers.jsonl"  # as other programs write labels
-    labels = [json.loads(line)["label"] for line in predictions.read_text().splitlines()]
-    numbers.write_text(
-        "".join(f'{{"label": {task_of("mnli").answer.labels.index(label)}}}\n' for label in labels)
-    )
+    labels = task_of("mnli").answer.labels
+    write_rows(numbers, [{"label": labels.index(row["label"])} for row in rows])
     assert cloze(f"score mnli {numbers} {gold} --json --quiet").json == scores
 
 
@@ -87,16 +84,14 @@ def test_tables_for_spreadsheets_are_safe_and_scored(mnli, tmp_path, cloze, erro
     gold, answers = tmp_path / "gold.tsv", tmp_path / "answers.csv"
     gold.write_text(f"{HEADER}=book\tgood\tentailment\n=book\tgood\tcontradiction\n")
     scores = cloze(f"evaluate mnli -m {mnli}/run -d {gold} -o {answers} --json --quiet").json
-    with answers.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(answers)
     assert [row["text"] for row in rows] == ["=book", "=book"]
     assert list(rows[0])[-3:] == [f"probability_{label}" for label in LABELS]
     assert sum(float(rows[0][f"probability_{label}"]) for label in LABELS) == pytest.approx(1)
     assert cloze(f"score mnli {answers} {gold} --json --quiet").json == scores
     for command in (f"evaluate mnli -m {mnli}/run -d {gold}", f"score mnli {answers} {gold}"):
         cloze(f"{command} --errors {tmp_path}/wrong.csv --csv-safe --overwrite --quiet")
-        with (tmp_path / "wrong.csv").open(newline="") as file:
-            assert [row["text"] for row in csv.DictReader(file)] == ["'=book"]
+        assert [row["text"] for row in read_rows(tmp_path / "wrong.csv")] == ["'=book"]
         assert "--csv-safe: is for tables" in error_line(f"{command} --errors {tmp_path}/e.jsonl --csv-safe")
         assert "--csv-safe: is for tables" in error_line(f"{command} --csv-safe")
     text = answers.read_text().splitlines()
@@ -162,7 +157,7 @@ def test_sentences_are_scored_by_pseudo_likelihood(tmp_path, cloze):
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n")
     arguments = ("likelihood", "-m", "cloze-mini", "-d", str(tmp_path / "texts.txt"), "--device", "cpu")
     printed = cloze("evaluate", *arguments, "-o", str(tmp_path / "scores.jsonl"), "--json")
-    rows = [json.loads(line) for line in (tmp_path / "scores.jsonl").read_text().splitlines()]
+    rows = read_rows(tmp_path / "scores.jsonl")
     assert [row["text"] for row in rows] == texts
     assert rows[0]["score"] > rows[2]["score"]
     assert rows[1] == {"text": "", "score": 0.0, "tokens": 0}

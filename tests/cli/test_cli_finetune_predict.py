@@ -6,7 +6,6 @@ import json
 import shlex
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from samples import save_film_encoder
 
@@ -15,7 +14,7 @@ from cloze.cli import main
 from cloze.data.row_files import write_rows
 from cloze.errors import InputError
 from cloze.model_paths import resolve_checkpoint
-from helpers import task_of
+from helpers import read_rows, task_of
 
 NANO = "--set max_seq_length=8 --set micro_batch_tokens=64 --set device=cpu --learning-rate 0.01"
 COLUMNS = "--text-column words --label-column mark"
@@ -96,22 +95,13 @@ def test_printing_settings_downloads_nothing(hub, cloze):
 # Files of answers
 
 
-def read(path: Path) -> list[dict]:
-    if path.suffix == ".parquet":
-        return pq.read_table(path).to_pylist()
-    if path.suffix == ".jsonl":
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    with path.open(newline="") as stream:
-        return list(csv.DictReader(stream, delimiter="\t" if path.suffix == ".tsv" else ","))
-
-
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
 def test_predictions_have_id_and_text_and_are_scored(films, tmp_path, cloze, ending):
     answers, wrong = tmp_path / f"answers.{ending}", tmp_path / f"wrong.{ending}"
     printed = cloze(f"predict -m {films}/run {films}/new.csv -o {answers}")
     assert printed.out == ""
     assert f"wrote {answers}: 4 rows\n" in printed.err
-    rows = read(answers)
+    rows = read_rows(answers)
     assert [(row["id"], row["text"], row["label"]) for row in rows] == [
         ("a1", 'good "film",\nreally', "good"),
         ("a2", "bad\tbook", "bad"),
@@ -121,7 +111,7 @@ def test_predictions_have_id_and_text_and_are_scored(films, tmp_path, cloze, end
     score = cloze(f"score classification {answers} {films}/new.csv {COLUMNS} --errors {wrong} --json")
     assert (score.json["accuracy"], score.json["confusion"]["good"]) == (0.5, {"good": 1, "bad": 1})
     assert f"wrote {wrong}: 2 rows\n" in score.err
-    found = read(wrong)
+    found = read_rows(wrong)
     assert sorted(row["id"] for row in found) == ["a3", "a4"]
     confidences = [float(row["confidence"]) for row in found]
     expected = {row["id"]: float(row["probability"]) for row in rows}
@@ -133,7 +123,7 @@ def test_evaluate_prints_scores_by_class_and_writes_the_wrong_answers(films, tmp
     text = cloze(f"{command} --errors {tmp_path}/wrong.tsv").out
     assert "  bad       0.5000  0.5000  0.5000        2\n" in text
     assert "confusion matrix: rows are gold, columns predicted\n        bad  good\n" in text
-    found = read(tmp_path / "wrong.tsv")
+    found = read_rows(tmp_path / "wrong.tsv")
     assert {(row["id"], row["text"], row["gold"], row["prediction"]) for row in found} == {
         ("a3", "film good", "bad", "good"),
         ("a4", "book bad", "good", "bad"),
@@ -179,7 +169,7 @@ def test_predictions_of_other_programs_have_no_confidence(tmp_path, cloze):
     (tmp_path / "gold.tsv").write_text("text\tlabel\nx\ta\ny\tb\n")
     cloze(f"score classification {tmp_path}/p.jsonl {tmp_path}/gold.tsv --errors {tmp_path}/w.jsonl --quiet")
     expected = {"row": 2, "text": "y", "gold": "b", "prediction": "a", "confidence": None}
-    assert read(tmp_path / "w.jsonl") == [expected]
+    assert read_rows(tmp_path / "w.jsonl") == [expected]
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv", "parquet"])
@@ -187,7 +177,7 @@ def test_a_late_row_may_have_one_more_column(ending, tmp_path):
     rows = [{"a": 1, "b": None}] * 5000 + [{"a": 2, "b": "yes", "c": 0.5}]
     assert write_rows(rows, str(tmp_path / f"x.{ending}")) == 5001
     assert [file.name for file in tmp_path.iterdir()] == [f"x.{ending}"]
-    first, *_, last = read(tmp_path / f"x.{ending}")
+    first, *_, last = read_rows(tmp_path / f"x.{ending}")
     if ending in ("csv", "tsv"):
         assert (first, last) == ({"a": "1", "b": "", "c": ""}, {"a": "2", "b": "yes", "c": "0.5"})
     else:

@@ -1,7 +1,5 @@
 """Rows to label next: uncertain ones, one of each cluster, with their cells and numbers."""
 
-import csv
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,7 @@ from cloze.errors import InputError
 from cloze.inference.load import as_predictor
 from cloze.inference.next_labels import choose_central, choose_next_labels
 from cloze.progress import SILENT
+from helpers import read_rows
 
 
 def test_one_row_of_each_cluster_is_chosen_near_its_center():
@@ -41,8 +40,7 @@ def test_rows_are_written_with_their_numbers_cells_and_margins(samples, tmp_path
         high, second, *_ = sorted(row["probabilities"].values(), reverse=True)
         assert row.pop("margin") == pytest.approx(high - second)
         assert row == of_all[row["row"] - 1]
-    with (tmp_path / "next.csv").open() as file:
-        written = list(csv.DictReader(file))
+    written = read_rows(tmp_path / "next.csv")
     assert [(row["row"], row["page"]) for row in written] == [(str(row["row"]),) * 2 for row in chosen]
     everything = package.next_labels(pool, model=samples.classifier, top_k=50)
     assert sorted(row["row"] for row in everything) == list(range(1, 9))

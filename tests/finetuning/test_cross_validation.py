@@ -1,10 +1,8 @@
 """Cross-validation: folds, the answer to every row, suspected labels, kills between folds, workers."""
 
-import csv
 import json
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean, stdev
 
 import numpy as np
@@ -22,7 +20,7 @@ from cloze.progress import SILENT
 from cloze.tasks.texts import LabeledText
 from cloze.training.interrupts import Interrupted
 from family_cases import FAMILIES, REVIEWS, write_case
-from helpers import task_of
+from helpers import read_rows, task_of
 from runs import finetune, interrupt_finetuning, resume_finetuning
 
 
@@ -54,11 +52,6 @@ def test_a_point_of_the_grid_has_a_run_by_seed_and_fold(config):
     assert not any(run.has_trials for _, run in expand_grid(config))
 
 
-def _rows(file: Path) -> list[dict[str, str]]:
-    with file.open(newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
 @pytest.fixture(scope="module")
 def crossed(config, tmp_path_factory):
     run = tmp_path_factory.mktemp("crossed") / "run"
@@ -69,7 +62,7 @@ def crossed(config, tmp_path_factory):
 @pytest.mark.slow
 def test_every_row_is_answered_by_the_run_that_did_not_learn_it(crossed, reviews):
     summary = json.loads((crossed / "trials.json").read_text())
-    data, answers = list(REVIEWS.examples(reviews)), _rows(crossed / "out-of-fold.csv")
+    data, answers = list(REVIEWS.examples(reviews)), read_rows(crossed / "out-of-fold.csv")
     assert [(row["text"], row["gold"]) for row in answers] == [(e.text, e.gold) for e in data]
     assert summary["examples"] == len(data)
     [setting] = summary["settings"]
@@ -104,7 +97,7 @@ def test_flipped_labels_are_suspected_with_a_reason(config, reviews, tmp_path):
     suspects = {suspect["row"]: suspect for suspect in report["suspects"]}
     assert len({3, 20, 41} & suspects.keys()) >= 2
     assert [s["margin"] for s in report["suspects"]] == sorted(s["margin"] for s in report["suspects"])
-    written = _rows(tmp_path / "run/out-of-fold.csv")
+    written = read_rows(tmp_path / "run/out-of-fold.csv")
     assert {i for i, row in enumerate(written, 1) if row["reason"]} == {*suspects}
     row = written[19]
     assert row["reason"].startswith(f"labeled {row['gold']} (")
@@ -128,7 +121,7 @@ def test_answers_may_have_line_ends_of_unicode(tmp_path):
     row = {"text": "a\u2028b", "gold": 1.0, "answer": 2.0}
     (tmp_path / "answers.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n", "utf-8")
     write_out_of_fold(task_of("regression"), [1], {1: tmp_path / "answers.jsonl"}, tmp_path / "all.csv")
-    assert _rows(tmp_path / "all.csv")[0]["text"] == row["text"]
+    assert read_rows(tmp_path / "all.csv")[0]["text"] == row["text"]
 
 
 @pytest.mark.slow
@@ -153,7 +146,7 @@ def test_every_kind_of_task_has_its_answers_in_one_file(config, tmp_path, name):
     config = replace(config, train=str(path), folds=2, epochs=1, max_seq_length=32, batch_size=2)
     report = finetuning.finetune(task, config, tmp_path / "run")
     examples = list(task.examples(path))
-    assert len(_rows(tmp_path / "run/out-of-fold.csv")) == report["examples"] == len(examples)
+    assert len(read_rows(tmp_path / "run/out-of-fold.csv")) == report["examples"] == len(examples)
     assert (report["suspects"] == []) or name == "classification"
     with pytest.raises(InputError, match="fewer than 9 folds"):
         finetuning.validate(task, replace(config, folds=9), progress=SILENT)
