@@ -36,7 +36,7 @@ data/reading/columns.py | not 0 <= cell < len(names) | not cell < len(names) | t
 data/reading/annotations.py | for other in others) and | for other in others[:1]) and | tasks/test_data_cases
 data/reading/formats.py | named is not None and entry.is_text_file | named is not None | tasks/test_data_cases
 data/instances/masking.py | highest_B) & maskable_BL | highest_B) | data/instances/test_masking
-data/build/corpus.py | if has_words != (config | if has_words and not (config | data/build/test_segmenter
+data/build/corpus.py | if info.has_words != (config | if info.has_words and not (config | data/build/test_segmenter
 tokenization/tokenizer_files.py | not in ("[]", "<>") | not in ("[]",) | tokenization/test_tokenizer
 file_io.py | MAX_JSON_BYTES = 1 << 26 | MAX_JSON_BYTES = 1 << 22 | test_artifacts
 data/reading/annotations.py |  or a.get("skipped")) | ) | tasks/test_examples_golden

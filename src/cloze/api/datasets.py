@@ -27,7 +27,7 @@ def build_dataset(
     vocabulary: str | Path | None = None,
     output: str | Path,
     texts: Any = None,
-    language: str = "en",
+    language: str | None = None,
     splitter: str | None = None,
     segmenter: str | None = None,
     validation_fraction: float | None = None,
@@ -45,7 +45,8 @@ def build_dataset(
         output: directory or URL, as in s3://bucket/data, of the data set.
         texts: instead of inputs, texts in memory, each a document: any collection or iterator, or a table with the
             column text.
-        language: ISO code of the language, for splitting paragraphs into sentences.
+        language: ISO code of the language, for splitting paragraphs into sentences (default: en; that of the data set
+            that is appended to, with its splitter).
         splitter: "package.module:function" that splits paragraphs into sentences, instead of the rules of the language.
         segmenter: "package.module:function" that splits sentences into words for whole-word masking, in scripts without
             spaces.

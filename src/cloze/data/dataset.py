@@ -49,6 +49,9 @@ class DatasetInfo:
     pairs."""
     has_words: bool = False
     """Whether a segmenter split the text into words: a token that continues a word has its ID plus `vocab_size`."""
+    language: str = "en"
+    splitter: str | None = None
+    """Of the sentences, with `language`; text that is appended takes both."""
 
     @property
     def vocab_size_with_words(self) -> int | None:

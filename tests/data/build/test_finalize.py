@@ -3,7 +3,9 @@
 import json
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -202,6 +204,30 @@ def test_appending_equals_building_from_both(tmp_path, vocabulary, reading):
     assert info[0] == info[1]
     assert len(json.loads(after["report.json"])["builds"]) == 2
     artifacts.verify(tmp_path / "data")
+
+
+def whole(text: str) -> list[str]:
+    return [text]
+
+
+@pytest.mark.parametrize(
+    ("how", "sentences"), [({"language": "de"}, 2), ({"splitter": f"{Path(__file__).stem}:whole"}, 1)]
+)
+def test_appended_text_is_split_as_the_data_set_was(tmp_path, vocabulary, how, sentences):
+    first, second = (
+        write(tmp_path / name, f"W{n} kam am 3. Mai an. Dann ging w{n}.\n") for n, name in enumerate("ab")
+    )
+    config = BuildConfig(reading=PARAGRAPHS, **how)
+    assert build_dataset([first], vocabulary, tmp_path / "data", config).sentences == sentences
+    copytree(tmp_path / "data", tmp_path / "english")
+    again = BuildConfig(reading=PARAGRAPHS)
+    assert build_dataset([second], None, tmp_path / "data", again, append=True).sentences == sentences
+    english = replace(again, language="en")
+    assert build_dataset([second], None, tmp_path / "english", english, append=True).sentences == 3
+    infos = [Dataset.open(tmp_path / name).info for name in ("data", "english")]
+    assert {(info.language, info.splitter) for info in infos} == {
+        (how.get("language", "en"), how.get("splitter"))
+    }
 
 
 def test_appending_holds_out_documents_if_none_were(tmp_path, vocabulary):

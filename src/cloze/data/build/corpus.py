@@ -5,6 +5,7 @@ output has the same bytes for any number of workers, and however often the build
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -40,11 +41,15 @@ def build_dataset(
 ) -> BuildSummary:
     """Tokenize files into a data set in a directory, as `cloze.build_dataset` does."""
     check_output_is_not_read(output, inputs)
+    language, splitter = "en", config.splitter
     if append:
-        has_words = Dataset.open(output).info.has_words  # damage is found before the text is read
-        if has_words != (config.segmenter is not None):
-            what = f"{output} was built with{'' if has_words else 'out'} one"
+        info = Dataset.open(output).info  # damage is found before the text is read
+        if info.has_words != (config.segmenter is not None):
+            what = f"{output} was built with{'' if info.has_words else 'out'} one"
             raise InputError(what, where="segmenter", remedy="Append in the same way")
+        language, splitter = info.language, splitter or info.splitter
+    if config.language is None:
+        config = replace(config, language=language, splitter=splitter)
     tokenizer = _choose_tokenizer(vocabulary, output if append else None)
     plan = BuildPlan.of(
         plan_input_shards(inputs, config.reading, progress=run.progress),

@@ -46,7 +46,7 @@ def finalize(
     """
     settings = plan.settings
     appends_to = modification_time(output) if settings["append"] else None
-    dataset = Dataset.open(output) if settings["append"] else None
+    dataset = Dataset.open(output, verify=False) if settings["append"] else None
     old = dataset.shards if dataset else ()
     shards = [Shard.open(path) for path in (*old, *parts)]
     records = list(map(read_record, parts))
@@ -114,16 +114,22 @@ def _write_info(
 ) -> None:
     """Choose the held-out documents, unless the data set that is appended to has some, and write `dataset.json`."""
     names = ("documents", "sentences", "tokens", "unknown_tokens")
-    if dataset and dataset.info.documents == 1 and summary.documents:
-        held_out_below = 0  # the end of a single document was held out
+    counts = {name: getattr(summary, name) for name in names}
+    if dataset is None:
+        splitter = plan.settings["splitter"]
+        info = DatasetInfo(
+            vocab_size=vocab_size,
+            held_out_below=0,
+            has_words=plan.settings["segmenter"] is not None,
+            language=plan.settings["language"],
+            splitter=splitter and splitter[0],  # without its hash
+            **counts,
+        )
     else:
-        held_out_below = dataset.info.held_out_below if dataset else 0
-    info = DatasetInfo(
-        vocab_size=vocab_size,
-        held_out_below=held_out_below,
-        has_words=plan.settings["segmenter"] is not None,
-        **{name: getattr(summary, name) + (getattr(dataset.info, name) if dataset else 0) for name in names},
-    )
+        before = dataset.info
+        info = replace(before, **{name: getattr(before, name) + count for name, count in counts.items()})
+        if before.documents == 1 and summary.documents:
+            info = replace(info, held_out_below=0)  # the end of a single document was held out
     documents = Documents.from_shards(sorted(directory.glob("*.arrow")), info.vocab_size_with_words).cut()
     if not info.held_out_below:
         several = documents.select(np.flatnonzero(documents.num_sentences >= 2))

@@ -36,10 +36,11 @@ class BuildConfig:
     """How text becomes a data set."""
 
     reading: ReadingConfig = ReadingConfig()
-    language: str = "en"
-    """ISO code of the rules that split paragraphs into sentences."""
+    language: str | None = None
+    """ISO code of the rules that split paragraphs into sentences. None: en, or that of the data set appended to."""
     splitter: str | None = None
-    """ "package.module:function" that splits paragraphs instead of the rules."""
+    """ "package.module:function" that splits paragraphs instead of the rules. None without a language: that of the data
+    set appended to, if any."""
     segmenter: str | None = None
     """ "package.module:function" that splits sentences into words for whole-word masking, in scripts without spaces.
     The tokens stay the same."""
@@ -48,7 +49,8 @@ class BuildConfig:
     share that has 40,000 tokens, at most 0.1."""
 
     def __post_init__(self) -> None:
-        check_language(self.language)
+        if self.language is not None:
+            check_language(self.language)
         if self.validation_fraction is not None and not 0 < self.validation_fraction < 1:
             what = f"{self.validation_fraction} is not between 0 and 1"
             raise InputError(what, where="validation_fraction")
@@ -123,6 +125,7 @@ def make_part(
     """
     tokenizer = cached_tokenizer(vocabulary)
     cleaned, counts = clean_all(documents, config.reading.cleaning)
+    assert config.language is not None
     split = partial(split_sentences, language=config.language, splitter=config.splitter)
     sentences_of_lines = [sentences for document in cleaned for sentences in document.split_lines(split)]
     texts = [sentence for sentences in sentences_of_lines for sentence in sentences]
