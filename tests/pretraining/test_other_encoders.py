@@ -177,9 +177,7 @@ def test_pretraining_continues_from_a_published_encoder(model_type, nano, tmp_pa
         to_toml({name: value for name, value in to_dict(nano).items() if name not in ("model", "pairs")})
     )
     cloze.pretrain(data=nano.data, output=run, init=directory, config=recipe, steps=2)
-    assert load_config(resolve_checkpoint(run, "latest")) == replace(
-        load_config(directory), hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
-    )
+    assert load_config(resolve_checkpoint(run, "latest")) == load_config(directory)
     shutil.rmtree(run / "checkpoints" / "step-00000002")
     resume_pretraining(run)
 

@@ -13,21 +13,12 @@ from cloze.models.encoder import all_sizes, find_size, get_encoder_class
 from cloze.models.encoder_config import EncoderConfig, Layers, Probability, Size, Small
 from cloze.training.config import EvaluationConfig, RunSettings
 
-MODEL_OVERRIDES_WITH_INIT = (
-    "model.hidden_dropout_prob",
-    "model.attention_probs_dropout_prob",
-    "model.attends_to",
-)
+_DROPOUT = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+MODEL_OVERRIDES_WITH_INIT = (*(f"model.{name}" for name in _DROPOUT), "model.attends_to")
 """Model settings that may be set when starting from a checkpoint, which has all others."""
 SIZE_FIELDS = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
 """Settings in which the released sizes differ."""
-_FIELDS_OF_SIZE = (
-    "hidden_act",
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "max_position_embeddings",
-    "initializer_range",
-)
+_FIELDS_OF_SIZE = (*_DROPOUT, "hidden_act", "max_position_embeddings", "initializer_range")
 """Settings whose defaults are those of the size."""
 
 
@@ -138,7 +129,7 @@ class PretrainConfig(RunSettings):
     """Optimizer steps; set either this or `budget_seconds`."""
     init: Annotated[str | None, MOVABLE] = None
     """A checkpoint or the name of a model to start from: its architecture and weights, a new optimizer. Of `model` only
-    dropout applies."""
+    dropout applies, by default the checkpoint's."""
     init_commit: str | None = None
     """Commit of a model of the Hugging Face Hub to start from, set at the start of the run, which keeps it."""
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -191,9 +182,8 @@ def model_defaults(table: Mapping[str, Any], initial: EncoderConfig | None = Non
     encoder = initial or (all_sizes().get(size) if isinstance(size, str) else None)
     if encoder is None:
         return {}
-    defaults: dict[str, Any] = {}
-    if initial is None:
-        defaults["model"] = {name: getattr(encoder, name) for name in _FIELDS_OF_SIZE}
+    names = _FIELDS_OF_SIZE if initial is None else _DROPOUT
+    defaults: dict[str, Any] = {"model": {name: getattr(encoder, name) for name in names}}
     if not get_encoder_class(encoder).trains_on_pairs:
         defaults["pairs"] = {"next_sentence": False}
     return defaults
