@@ -75,7 +75,7 @@ def _show_vocab_extend(extension: "Extension", *, output: object) -> Shown:
         lines.append(f"  {word.id:>7} {word.word:<24}{count}  was {' '.join(word.before)}")
     if len(added) > _MAX_LISTED:
         lines.append(f"  and {len(added) - _MAX_LISTED:,} more; --json lists all")
-    return {"directory": str(output), **extension.as_dict()}, "\n".join(lines)
+    return {"directory": str(output), **asdict(extension)}, "\n".join(lines)
 
 
 _VOCABULARY_ROWS = {
@@ -148,7 +148,7 @@ def _format_cell(value: float, *, is_share: bool = False) -> str:
 def _show_corpus(summary: "BuildSummary", *, output: object) -> Shown:
     names = ("document", "sentence", "token", "unknown_token")
     text = ", ".join(format_count(getattr(summary, f"{name}s"), name.replace("_", " ")) for name in names)
-    return {"directory": str(output), **summary.as_dict()}, f"wrote {output}: {text}"
+    return {"directory": str(output), **asdict(summary)}, f"wrote {output}: {text}"
 
 
 @verb("corpus audit", "audit")

@@ -41,11 +41,9 @@ def resolve_device(name: str) -> torch.device:
 
 def resolve_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     """Return the format of matrix products; "auto" is bfloat16 where that is faster than float32."""
-    if precision == "auto":
-        is_bfloat16 = is_faster_in_bfloat16(device, cpu_instructions(), processor())
-    else:
-        is_bfloat16 = precision == "bfloat16"
-    return torch.bfloat16 if is_bfloat16 else torch.float32
+    if precision == "auto" and is_faster_in_bfloat16(device, cpu_instructions(), processor()):
+        return torch.bfloat16
+    return torch.bfloat16 if precision == "bfloat16" else torch.float32
 
 
 def finetuning_precision(

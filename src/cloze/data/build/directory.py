@@ -98,22 +98,17 @@ def mark_finished(output: Path, plan: BuildPlan, directory: Path) -> None:
     file_io.write_json(parts_directory(output) / _OUTPUT_FILE, {"plan": plan.hash, "manifest": manifest})
 
 
-def _finished_plan(output: Path) -> str | None:
-    """Return the hash of the plan of a finished output, if a kill left its parts; None otherwise."""
+def remove_leftover_parts(output: Path, plan: BuildPlan) -> bool:
+    """Remove the parts of a finished output that a kill left; return whether the output is that of this plan."""
     try:
         finished = json.loads((parts_directory(output) / _OUTPUT_FILE).read_text("utf-8"))
         is_output = finished["manifest"] == file_io.sha256_of_file(output / MANIFEST)
-        return str(finished["plan"]) if is_output else None
+        is_of_plan = finished["plan"] == plan.hash
     except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def remove_leftover_parts(output: Path, plan: BuildPlan) -> bool:
-    """Remove the parts of a finished output that a kill left; return whether the output is that of this plan."""
-    finished = _finished_plan(output)
-    if finished is not None:
+        return False
+    if is_output:
         remove_parts(output)
-    return finished == plan.hash
+    return is_output and bool(is_of_plan)
 
 
 def remove_parts(output: Path) -> None:

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -93,7 +93,7 @@ def finalize(
             remove_parts(output)
             raise no_text_error(settings["inputs"], summary.cleaning)
         _write_info(directory, summary, dataset, plan, tokenizer.vocab_size)
-        builds = [*(_read_builds(dataset.path) if dataset else []), summary.as_dict()]
+        builds = [*(_read_builds(dataset.path) if dataset else []), asdict(summary)]
         text = json.dumps({"builds": builds}, indent=1, ensure_ascii=False) + "\n"
         (directory / REPORT_FILE).write_text(text, encoding="utf-8", errors="backslashreplace")
     return summary

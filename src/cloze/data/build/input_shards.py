@@ -8,11 +8,12 @@ import glob
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from typing import TypeVar
 
 from cloze import artifacts
 from cloze.data.build.cleaning import CleaningConfig, CleaningCounts, Counts, clean_all
@@ -30,6 +31,7 @@ from cloze.results import Result
 from cloze.suggestions import did_you_mean
 from cloze.text_encoding import check_encoding
 
+Counted = TypeVar("Counted")
 _COMPRESSION_RATIO = 3  # roughly
 _NO_TEXT = {"vocab.txt", "dataset.json", "config.json"}
 """Next to a manifest, the files of a vocabulary, data set or model."""
@@ -157,17 +159,25 @@ def check_documents(
     input_shards: Sequence[InputShard], cleaning: CleaningConfig, run: BuildRun = BuildRun()
 ) -> InputSummary:
     """Read and clean all documents. The first error in the order of the text is raised."""
-    summary, size = InputSummary(), total_bytes(input_shards)
-    with run.progress.bar("reading", total=size, unit="bytes") as bar:
-        counted = map_ordered(
-            partial(_check_shard, cleaning=cleaning),
-            input_shards,
-            workers=1 if size is None else run.workers,  # stdin is read by this process
-        )
-        for input_shard, counts in zip(input_shards, counted, strict=True):
+    check = partial(_check_shard, cleaning=cleaning)
+    return sum(map_input_shards(check, input_shards, run, label="reading"), InputSummary())
+
+
+def map_input_shards(
+    function: Callable[[InputShard], Counted],
+    input_shards: Sequence[InputShard],
+    run: BuildRun,
+    *,
+    label: str,
+) -> Iterator[Counted]:
+    """Yield `function(shard)` of each shard in the order of the text; a bar advances by the bytes on disk."""
+    size = total_bytes(input_shards)
+    workers = 1 if size is None else run.workers  # stdin is read by this process
+    with run.progress.bar(label, total=size, unit="bytes") as bar:
+        results = map_ordered(function, input_shards, workers=workers)
+        for input_shard, result in zip(input_shards, results, strict=True):
             bar.advance(input_shard.size_bytes)
-            summary += counts
-    return summary
+            yield result
 
 
 def _check_shard(input_shard: InputShard, *, cleaning: CleaningConfig) -> InputSummary:

@@ -72,10 +72,6 @@ class BuildSummary(Counts, Result):
     duplicate_documents: DuplicateCounts = DuplicateCounts()
     duplicate_paragraphs: DuplicateCounts = DuplicateCounts()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the entry in `report.json`."""
-        return asdict(self)
-
     def describe(self) -> Iterator[str]:
         """Yield lines about text that was changed or left out, and a warning of many unknown tokens."""
         yield from self.cleaning.describe()
@@ -144,7 +140,7 @@ def make_part(
             continues.append(np.diff(word_of_token, prepend=-1) == 0)
         shard = replace(shard, token_ids=tokens + tokenizer.vocab_size * np.concatenate(continues))
     write_shard(path, shard, vocab_size=tokenizer.vocab_size)
-    return {**summary.as_dict(), "running_text": [document.kind == "paragraphs" for document in kept]}
+    return {**asdict(summary), "running_text": [document.kind == "paragraphs" for document in kept]}
 
 
 def _assemble(

@@ -38,15 +38,14 @@ from cloze.data.build.input_shards import (
     BuildRun,
     InputShard,
     ReadingConfig,
+    map_input_shards,
     plan_input_shards,
     read_documents,
-    total_bytes,
 )
 from cloze.data.build.part_files import BuildPlan, make_parts, read_record
 from cloze.data.reading.arrow_files import write_record_batch
 from cloze.data.reading.documents import Document, split_into_parts
 from cloze.errors import InputError
-from cloze.parallel_map import map_ordered
 from cloze.results import Result
 from cloze.tokenization.loading import load_wordpiece
 from cloze.tokenization.special_tokens import UNK
@@ -82,19 +81,12 @@ def count_input_words(
     settings = list(map(word_settings, tokenizers))
     different = [entry for number, entry in enumerate(settings) if entry not in settings[:number]]
     totals: list[Counter[str]] = [Counter() for _ in different]
-    cleaning, shards = CleaningCounts(), plan_input_shards(inputs, reading)
-    size = total_bytes(shards)
-    with run.progress.bar("counting words", total=size, unit="bytes") as bar:
-        counted = map_ordered(
-            partial(_count_shard, settings=different, reading=reading),
-            shards,
-            workers=1 if size is None else run.workers,  # stdin is read by this process
-        )
-        for shard, (counters, cleaned) in zip(shards, counted, strict=True):
-            bar.advance(shard.size_bytes)
-            cleaning += cleaned
-            for total, counter in zip(totals, counters, strict=True):
-                total.update(counter)
+    count, cleaning = partial(_count_shard, settings=different, reading=reading), CleaningCounts()
+    shards = plan_input_shards(inputs, reading)
+    for counters, cleaned in map_input_shards(count, shards, run, label="counting words"):
+        cleaning += cleaned
+        for total, counter in zip(totals, counters, strict=True):
+            total.update(counter)
     if not any(totals):
         raise no_text_error(inputs, cleaning)
     return [totals[different.index(entry)] for entry in settings]
@@ -293,10 +285,6 @@ class Extension(Result):
     def appended(self) -> int:
         """Number of words for which no [unused] token was left."""
         return self.tokens - self.tokens_before
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the result for JSON."""
-        return asdict(self)
 
 
 def add_words(

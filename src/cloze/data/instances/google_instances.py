@@ -14,6 +14,7 @@ import random
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -193,11 +194,6 @@ def _masked_instance(
     )
 
 
-def _map(path: Path, names: Sequence[str]) -> Any:
-    remedy = "The file is damaged: delete its directory and make the instances again"
-    return map_record_batch(path, names, remedy=remedy)
-
-
 @dataclass(frozen=True, slots=True)
 class GoogleInstances:
     """Google's instances on disk. Every epoch is the same block: the files hold copies with different masks.
@@ -217,11 +213,13 @@ class GoogleInstances:
     def open(cls, directory: Path) -> "GoogleInstances":
         """Open a directory that `materialize` wrote, and verify every file."""
         manifest = artifacts.verify(directory, kind=KIND)
+        remedy = "The file is damaged: delete its directory and make the instances again"
+        open_file = partial(map_record_batch, remedy=remedy)
         names = sorted(name for name in manifest.files if name != _ORDER)
-        shards = tuple(_map(directory / name, TrainingInstance._fields) for name in names)
+        shards = tuple(open_file(directory / name, TrainingInstance._fields) for name in names)
         lengths = [np.diff(shard["input_ids"].offsets.to_numpy()).astype(np.int64) for shard in shards]
         starts = np.cumsum([0, *map(len, lengths)])
-        order = _map(directory / _ORDER, ["order"])["order"].to_numpy()
+        order = open_file(directory / _ORDER, ["order"])["order"].to_numpy()
         return cls(shards, starts, order, np.concatenate(lengths))
 
     def num_instances(self, block: int) -> int:
