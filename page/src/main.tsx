@@ -7,7 +7,7 @@ import { moveFocus } from "./format";
 import { forgetAnswers, Problem, Skeleton } from "./parts/answer";
 import { lazy, type View } from "./parts/section";
 import { type Model, Models } from "./parts/models";
-import { ask, refused, useDown } from "./server";
+import { ask, refused, setDeadline, useDown } from "./server";
 import { AnswersView } from "./views/answers";
 import { PredictView, WhyView } from "./views/classify";
 import { EntitiesView } from "./views/entities";
@@ -39,7 +39,11 @@ function App() {
   useLayoutEffect(() => {
     if (isDown) return;
     forgetAnswers();
-    ask("info").then((info) => setModels(info.models), refused(setError));
+    const start = (info: { models: Model[]; limits: { deadline_seconds: number } }) => {
+      setDeadline(info.limits.deadline_seconds);
+      setModels(info.models);
+    };
+    ask("info").then(start, refused(setError));
   }, [isDown]);
   useEffect(() => {
     if (!view) return;

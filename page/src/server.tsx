@@ -9,10 +9,16 @@ const storedKey = () => sessionStorage.getItem("key") ?? ""; // a function: HTML
 export class Refusal extends Error {}
 
 const RETRY_SECONDS = 2;
-const SLOW_SECONDS = 40; // the server answers within its deadline, 30 s by default
+const DELAY_SECONDS = 10; // beyond the deadline within which the server answers
 const UNREACHABLE = new Set([502, 503]); // from a proxy, or from a server that is stopping
 const watchers = new Set<(isDown: boolean) => void>();
 let isDown = false;
+let deadlineSeconds = 30;
+
+/** Set the time in which the server answers. */
+export function setDeadline(seconds: number): void {
+  deadlineSeconds = seconds;
+}
 
 function setDown(value: boolean): void {
   isDown = value;
@@ -48,7 +54,7 @@ export async function exchange(path: string, body?: unknown, signal?: AbortSigna
   const headers: Record<string, string> = key ? { Authorization: `Bearer ${key}` } : {};
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response, text;
-  const slow = setTimeout(() => setDown(true), 1000 * SLOW_SECONDS);
+  const slow = setTimeout(() => setDown(true), 1000 * (deadlineSeconds + DELAY_SECONDS));
   try {
     const sent = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
     response = await fetch(path, { ...sent, headers, signal });

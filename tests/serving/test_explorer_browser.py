@@ -880,6 +880,9 @@ def test_bars_stand_where_something_is_still_loading(opened, path):
     page = opened.page
     page.clock.install()
     waiting: list[Any] = []
+    info = page.request.get(f"{opened.address}/info").json()
+    info["limits"]["deadline_seconds"] = 100
+    page.route("**/info", lambda route: route.fulfill(json=info))
     page.route(f"**/{path}", lambda route: waiting.append(route))
     page.goto(f"{opened.address}/#predict", wait_until="commit")
     while not waiting:
@@ -888,6 +891,9 @@ def test_bars_stand_where_something_is_still_loading(opened, path):
     expect(page.locator("h1")).to_have_text("See BERT think")
     if path != "page/main.js":
         page.clock.fast_forward(60_000)
+        if path == "predict":  # the page knows the deadline of the server
+            expect(page.get_by_role("alert")).to_have_count(0)
+            page.clock.fast_forward(60_000)
         expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
     for route in waiting:
         route.continue_()
