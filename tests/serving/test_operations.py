@@ -126,6 +126,10 @@ def test_each_of_several_keys_is_right_and_the_file_is_read_again(bert, tmp_path
     assert statuses() == [401, 200, 200]
     file.write_text("short")
     assert statuses() == [401, 200, 200]
+    file.write_text(f"{'x' * 8_000}\n" * 130 + KEYS[0])  # over a million characters are read to their end
+    assert statuses() == [200, 401, 401]
+    file.write_text(f"{KEYS[1]}\n0123456789abcdef-third")
+    assert statuses() == [401, 200, 200]
     file.unlink()
     assert statuses() == [401, 200, 200]
 

@@ -29,7 +29,6 @@ from cloze.serving.connections import OncePerMessage, limited_protocol
 from cloze.serving.limits import Limits
 from cloze.serving.queue import Queue
 
-_KEY_FILE_CHARACTERS = 1_000_000
 _MAX_PORT = 65_535
 _EVALUATION_ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv")
 _BACKLOG = 128  # connections that wait to be accepted
@@ -199,10 +198,10 @@ class KeyFile:
 
     def _read(self) -> frozenset[str]:
         try:
-            with self._file.open(encoding="latin-1") as stream:
-                keys = list(map(str.strip, stream.read(_KEY_FILE_CHARACTERS).rstrip().splitlines())) or [""]
+            text = self._file.read_text("latin-1")
         except OSError as error:
             raise InputError(error.strerror or str(error), where=self._file) from error
+        keys = [line.strip() for line in text.rstrip().splitlines()] or [""]
         for number, key in enumerate(keys, 1):
             if not re.fullmatch("[!-~]{16,8192}", key):
                 what = f"line {number} has not 16 to 8,192 printable ASCII characters without a space"
