@@ -1,6 +1,8 @@
 """The estimators of scikit-learn: its own checks, pipelines, searches, copies, and the same answers as cloze."""
 
+import inspect
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -39,6 +41,12 @@ and is asked for; predictions do not depend on the order or the number of the te
 @pytest.mark.parametrize("name", CHECKS)
 def test_checks_of_scikit_learn(kind, name):
     getattr(estimator_checks, f"check_{name}")(kind.__name__, kind())
+
+
+@pytest.mark.parametrize("kind", [TextEmbedder, FinetunedClassifier])
+def test_help_describes_each_argument(kind):
+    described = re.findall(r"^    (\w+): \S", inspect.getdoc(kind), re.MULTILINE)
+    assert described == list(inspect.signature(kind).parameters)
 
 
 @pytest.fixture(scope="module")

@@ -53,21 +53,24 @@ class _TextInput:
 
 @dataclass(eq=False, repr=False)
 class TextEmbedder(_TextInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Vectors of texts from an encoder, which `fit` does not train."""
+    """Vectors of texts from an encoder, which `fit` does not train.
+
+    Args:
+        model: "cloze-mini-sentences", a checkpoint, a run, or a directory of transformers or sentence-transformers.
+        pooling: how token vectors become one; None takes the model's, else the mean.
+        layers: encoder layers; 0 is the word embeddings, -1 the last.
+        normalize: scale vectors to length 1; None does as the model's directory says.
+        max_seq_length: maximum number of tokens of a text; None takes the model's.
+        device: cpu, cuda, mps or auto.
+    """
 
     model: str | Path = "cloze-mini-sentences"
-    """Its name, a checkpoint, a run, or a directory of transformers or sentence-transformers."""
     _: KW_ONLY
     pooling: Pooling | None = None
-    """How token vectors become one; None takes the model's, else the mean."""
     layers: Sequence[int] = (-1,)
-    """Encoder layers; 0 is the word embeddings, -1 the last."""
     normalize: bool | None = None
-    """Scale vectors to length 1; None does as the model's directory says."""
     max_seq_length: int | None = None
-    """Maximum number of tokens of a text; None takes the model's."""
     device: str = "auto"
-    """cpu, cuda, mps or auto."""
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803
         """Load the encoder and check the texts."""
@@ -84,27 +87,30 @@ class TextEmbedder(_TextInput, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 @dataclass(eq=False, repr=False)
 class FinetunedClassifier(_TextInput, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier of texts or pairs, fine-tuned from an encoder. A tenth of the data chooses the best epoch."""
+    """A classifier of texts or pairs, fine-tuned from an encoder. A tenth of the data chooses the best epoch.
+
+    Args:
+        model: "cloze-mini", or the checkpoint or run to start from.
+        epochs: passes over the training data.
+        batch_size: sequences per optimizer step.
+        learning_rate: the peak of the schedule; small models such as cloze-mini need about 3e-4.
+        max_seq_length: maximum number of tokens of a text; None is 128, or the model's if it is smaller.
+        balanced: weight each class by its inverse frequency.
+        random_state: seed of head, dropout and the order of the data.
+        settings: other settings of `cloze.finetune`, such as {"dev_fraction": 0.2}.
+        device: cpu, cuda, mps or auto.
+    """
 
     model: str | Path = "cloze-mini"
-    """The checkpoint or run to start from, or its name."""
     _: KW_ONLY
     epochs: int = 3
-    """Passes over the training data."""
     batch_size: int = 32
-    """Sequences per optimizer step."""
     learning_rate: float = 5e-5
-    """The peak of the schedule; small models such as cloze-mini need about 3e-4."""
     max_seq_length: int | None = None
-    """Maximum number of tokens of a text; None is 128, or the model's if it is smaller."""
     balanced: bool = False
-    """Weight each class by its inverse frequency."""
     random_state: int = 12345
-    """Seed of head, dropout and the order of the data."""
     settings: Mapping[str, Any] | None = None
-    """Other settings of `cloze.finetune`, such as {"dev_fraction": 0.2}."""
     device: str = "auto"
-    """cpu, cuda, mps or auto."""
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Fine-tune on texts X and their classes y, in a temporary run."""
