@@ -1,6 +1,7 @@
 """Rows of tables, and errors in them."""
 
 import csv
+import os
 
 import pyarrow
 import pyarrow.parquet
@@ -40,8 +41,11 @@ def test_a_few_broken_rows_may_be_skipped(tmp_path):
 SEPARATORS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}
 
 
+CELLS = st.lists(st.sampled_from([*'ab ,;|\t"\n\u2028', "\r\n"]), max_size=5).map("".join)
+
+
 @given(
-    st.lists(st.lists(st.text('ab ,;|\t"\n\u2028', max_size=5), min_size=2, max_size=2), min_size=1),
+    st.lists(st.lists(CELLS, min_size=2, max_size=2), min_size=1),
     st.sampled_from(sorted(SEPARATORS)),
     st.booleans(),
 )
@@ -91,7 +95,10 @@ def test_other_columns_of_parquet_are_not_read(tmp_path):
         list(read_rows(path, ["texts"]))
 
 
-def test_missing_files_and_directories_are_refused(tmp_path):
+def test_missing_files_pipes_and_directories_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe.tsv")
+    with pytest.raises(InputError, match=r"is not a regular file. Read a pipe as stdin: - < "):
+        list(read_rows(tmp_path / "pipe.tsv", ["text"]))
     with pytest.raises(InputError, match="no such file"):
         list(read_rows(tmp_path / "none.tsv", ["text"]))
     (tmp_path / "folder.tsv").mkdir()

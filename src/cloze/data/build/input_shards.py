@@ -6,7 +6,6 @@ reads which shard.
 
 import glob
 import os
-import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from cloze import artifacts
 from cloze.data.build.cleaning import CleaningConfig, CleaningCounts, Counts, clean_all
 from cloze.data.reading.directories import names_in_dataset
 from cloze.data.reading.documents import PART_CHARACTERS, Document, FileRange, split_into_parts
-from cloze.data.reading.files import STDIN, file_size, is_compressed, open_text
+from cloze.data.reading.files import STDIN, check_regular, file_size, is_compressed, open_text
 from cloze.data.reading.formats import FORMATS, detect_format, format_names, read_range, text_format
 from cloze.data.reading.text_layout import guess_text_layout
 from cloze.errors import InputError
@@ -253,7 +252,7 @@ def find_files(name: str, unread: list[InputError | OSError] | None = None) -> l
         return list_files(name)
     try:
         if os.path.lexists(name) and not os.path.isdir(name):
-            files = [_check_regular(name)]
+            files = [check_regular(name)]
         else:
             matches = [name] if os.path.isdir(name) else sorted(glob.glob(name, recursive=True))
             files = [file for match in matches for file in _walk(match, unread)]
@@ -279,7 +278,7 @@ def _walk(
 ) -> Iterator[str]:
     """Yield a file, or the files below a folder, without a folder that is its own parent through a link."""
     if not os.path.isdir(path):
-        yield _check_regular(path)
+        yield check_regular(path)
         return
     status = os.stat(path)
     folder = (status.st_dev, status.st_ino)
@@ -296,9 +295,3 @@ def _walk(
             if unread is None:
                 raise
             unread.append(error)
-
-
-def _check_regular(path: str) -> str:
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise InputError("is not a regular file", where=path, remedy=f"Read a pipe as stdin: - < {path}")
-    return path

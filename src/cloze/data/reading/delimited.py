@@ -27,8 +27,9 @@ _BEFORE_CLOSING_MARK = re.compile(r'[^"]*(?:""[^"]*)*')
 
 def read_delimited(source: Source) -> Iterator[RawRow]:
     """Yield the rows of a TSV or CSV. An empty line is left out, or of tagged words a row without cells."""
-    lines, options = source.lines, source.options
-    first_line, where = next(lines, ("", f"{source}:1"))
+    lines, options = source.lines_with_cr, source.options
+    first, where = next(lines, ("", f"{source}:1"))
+    first_line = first.rstrip("\r")
     extension = source.extension
     if extension not in DELIMITED:
         extension = ".tsv" if "\t" in first_line else ".csv"
@@ -40,7 +41,7 @@ def read_delimited(source: Source) -> Iterator[RawRow]:
     separator, quoted = find_separator(first_line, known, extension, len(column_names) or None)
     quoted = quoted or options.tool is not None  # tools put JSON into quotation marks
     if column_names:
-        lines = chain([(first_line, where)] if first_line else [], lines)
+        lines = chain([(first, where)] if first_line else [], lines)
         cells = list(column_names)
     else:
         cells = split_cells(first_line, separator, where, lines, quoted=quoted) if first_line else []
@@ -119,32 +120,36 @@ def split_rows(
 ) -> Iterator[tuple[list[str], str]]:
     """Yield the cells of each row, and "file:line"; empty lines are left out unless `keep_empty`."""
     for text, where in lines:
-        if text or num_columns == 1 or keep_empty:  # an empty line is a row of a table with one column
+        if (
+            text.rstrip("\r") or num_columns == 1 or keep_empty
+        ):  # an empty line is a row of a table with one column
             yield split_cells(text, separator, where, lines, quoted=quoted), where
 
 
 def split_cells(text: str, separator: str, where: str, lines: Iterator[Line], *, quoted: bool) -> list[str]:
-    """Split a row; a cell in quotation marks may continue over the following lines.
+    """Split a row; a cell in quotation marks may continue over the following lines, whose ends it keeps.
 
     Differs: Python's csv module refuses long cells, by a limit that can only be set for the whole process.
     """
-    if not quoted or ('"' not in text and "\r" not in text):
-        return text.split(separator)
+    line = text.rstrip("\r")
+    if not quoted or ('"' not in line and "\r" not in line):
+        return line.split(separator)
     cells: list[str] = []
-    position = 0
+    position, line_end = 0, len(line)
     while True:
         if text.startswith('"', position):
             cell, text, position = _read_quoted(text, position + 1, where, lines)
             cells.append(cell)
-            if text[position : position + 1] not in ("", separator):
+            line_end = len(text.rstrip("\r"))
+            if position < line_end and text[position] != separator:
                 remedy = "Quotation marks in a cell are doubled"
                 raise InputError(f"{separator!r} expected after '\"'", where=where, remedy=remedy)
         else:
             end = text.find(separator, position)
-            cells.append(text[position : end if end >= 0 else None])
+            cells.append(text[position : end if end >= 0 else line_end])
             refuse_carriage_return(cells[-1], where=where, what="a cell without quotation marks")
             position += len(cells[-1])
-        if position == len(text):
+        if position == line_end:
             return cells
         position += 1
 

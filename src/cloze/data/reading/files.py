@@ -8,6 +8,7 @@ import hashlib
 import io
 import lzma
 import os
+import stat
 import sys
 import zlib
 from collections import deque
@@ -91,7 +92,16 @@ def check_file(path: PathOrUrl) -> None:
     if str(path) != STDIN and not is_file(path):
         if is_directory(path):
             raise InputError("is a directory", where=path, remedy="Name a file in it")
+        if os.path.exists(path):
+            check_regular(str(path))
         raise InputError("no such file", where=path)
+
+
+def check_regular(path: str) -> str:
+    """Return a local path; refuse a pipe or device, which can be read only once."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise InputError("is not a regular file", where=path, remedy=f"Read a pipe as stdin: - < {path}")
+    return path
 
 
 def is_compressed(file: str) -> bool:
@@ -198,7 +208,7 @@ class LineReader:
         on_disk: the file whose position shows the progress.
         begin: byte to begin at; a line cut there is left out. Only 0 if the file is compressed.
         max_line_bytes: a longer line is an error, and not read whole.
-        strip: remove white space around each line, not only its end.
+        strip: remove white space around each line, not only its \n.
         encoding: `UTF_8` if the user cannot say another one.
     """
 
@@ -256,7 +266,7 @@ class LineReader:
             except UnicodeDecodeError as error:
                 what = f"not UTF-8 at byte {error.start + 1} of the line"
                 raise self.error(what, remedy=self._how_to_decode) from error
-            yield line.strip() if strip else line.removesuffix("\n").rstrip("\r")
+            yield line.strip() if strip else line.removesuffix("\n")
             if self.next_offset > next_update:
                 self.update_progress()
                 next_update = self.next_offset + self._progress_bytes
@@ -283,11 +293,13 @@ def extension_of(path: object) -> str:
     return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
 
-def read_lines(path: PathOrUrl, encoding: str | None = None, *, whole: bool = False) -> Iterator[Line]:
+def read_lines(
+    path: PathOrUrl, encoding: str | None = None, *, whole: bool = False, keep_cr: bool = False
+) -> Iterator[Line]:
     """Yield the lines of a file, by default in UTF-8, or of stdin if `path` is -, without their ends.
 
     With `UTF_8` the errors advise to convert the file; otherwise also to say its encoding. A line may be as long as a
-    file that is parsed as a `whole`.
+    file that is parsed as a `whole`. The CR before a line end is left unless `keep_cr`.
     """
     check_file(path)
     with open_text(str(path), encoding) as (stream, _, _):
@@ -295,7 +307,7 @@ def read_lines(path: PathOrUrl, encoding: str | None = None, *, whole: bool = Fa
         limit = MAX_WHOLE_BYTES if whole else MAX_LINE_BYTES
         lines = LineReader(name, stream, strip=False, max_line_bytes=limit, encoding=encoding)
         for line in lines:
-            yield line, lines.where
+            yield line if keep_cr else line.rstrip("\r"), lines.where
 
 
 def read_lines_of_stdin(texts: Iterable[str]) -> list[Line]:

@@ -137,20 +137,24 @@ class Source:
     @property
     def lines(self) -> Iterator[Line]:
         """The lines of a text file from its beginning, which can be read once."""
+        return ((text.rstrip("\r"), where) for text, where in self.lines_with_cr)
+
+    @property
+    def lines_with_cr(self) -> Iterator[Line]:
+        """The lines with the CR before their ends, which belong to a cell in quotation marks that has several lines."""
         if self._lines is None:
             assert not isinstance(self.data, MemoryRows)
             may_be_long = self.extension == ".json" or self.options.reader == "questions"
-            self._lines = read_lines(self.data, self.options.encoding, whole=may_be_long)
+            self._lines = read_lines(self.data, self.options.encoding, whole=may_be_long, keep_cr=True)
         return self._lines
 
     @cached_property
     def sample(self) -> list[str]:
         """The first lines of a text file; `lines` still has them."""
-        first = list(
-            islice(self.lines, _SAMPLE_LINES_OF_WORDS if self.options.reader == "words" else _SAMPLE_LINES)
-        )
-        self._lines = chain(first, self.lines)
-        return [text for text, _ in first]
+        size = _SAMPLE_LINES_OF_WORDS if self.options.reader == "words" else _SAMPLE_LINES
+        first = list(islice(self.lines_with_cr, size))
+        self._lines = chain(first, self.lines_with_cr)
+        return [text.rstrip("\r") for text, _ in first]
 
     @property
     def content(self) -> list[str]:
