@@ -2,6 +2,7 @@
 
 import datetime
 import math
+import re
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -18,6 +19,9 @@ EXTENSION = ".xlsx"
 _MAX_ROWS, _MAX_CHARACTERS = 2**20, 2**15 - 1  # of a sheet with its first row, and of a cell
 _EXACT = 10**15
 """Excel keeps 15 digits of a number."""
+_WRITTEN_AS_CODE = re.compile("[\x00-\x08\x0b-\x1f]|_(?=x[0-9A-Fa-f]{4}_)")
+_CODE = re.compile("_x(00[01][0-9A-Fa-f]|005[Ff])_")
+"""A control character in a file, or the underscore before a text that looks like one: ECMA-376, 22.9.2.19."""
 
 
 def read_excel(source: Source) -> Iterator[RawRow]:
@@ -56,9 +60,8 @@ def write_excel(path: Path, names: Sequence[str], rows: Iterable[Iterable[Any]],
         if len(text := str(value)) > _MAX_CHARACTERS:
             what = f"a cell of {len(text):,} characters, and Excel's have at most {_MAX_CHARACTERS:,}"
             raise InputError(what, where=where, remedy=remedy)
-        written = openpyxl.cell.WriteOnlyCell(
-            sheet, openpyxl.cell.cell.ILLEGAL_CHARACTERS_RE.sub("\N{REPLACEMENT CHARACTER}", text)
-        )
+        text = _WRITTEN_AS_CODE.sub(lambda match: f"_x{ord(match[0]):04X}_", text)
+        written = openpyxl.cell.WriteOnlyCell(sheet, text)
         written.data_type = "s"
         return written
 
@@ -95,7 +98,13 @@ def _cells(row: Sequence[Any]) -> list[Any]:
     """Return the cells up to the last one that is not null; none of an empty row."""
     if all(cell in (None, "") for cell in row):
         return []
-    cells = [cell.isoformat() if isinstance(cell, datetime.date | datetime.time) else cell for cell in row]
+    cells = list(map(_cell, row))
     while cells[-1] is None:
         cells.pop()
     return cells
+
+
+def _cell(cell: Any) -> Any:
+    if isinstance(cell, datetime.date | datetime.time):
+        return cell.isoformat()
+    return _CODE.sub(lambda match: chr(int(match[1], 16)), cell) if isinstance(cell, str) else cell
