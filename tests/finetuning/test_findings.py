@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+import cloze
 from cloze.cli import main
+from cloze.errors import DataWarning
 from cloze.finetuning.data import read_examples
 from cloze.finetuning.findings import find_in_examples, find_in_labels, place, tell
 from cloze.progress import Progress
@@ -108,6 +110,13 @@ def test_five_lines_are_told_and_validate_tells_all(tmp_path, capsys):
         *("few_examples", "long_texts"),
     ]
     assert findings[2]["rows"] == [[f"{file}:4", f"{file}:5"]]
+    with pytest.warns(DataWarning) as warned:  # without progress, too
+        cloze.finetune(
+            "classification", train=file, dev=dev, model="cloze-mini", output=tmp_path / "a", epochs=1
+        )
+    assert any(
+        str(w.message).startswith("rows to score on that are in the training data: 1 of 2") for w in warned
+    )
     assert main([*command, "--epochs", "1"]) == 0
     shown = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
     assert shown == [*told[:4], "warning: 3 more remarks on the data: --validate prints all"]

@@ -142,7 +142,8 @@ def _repeated_texts(task: Task, parts: Sequence[Sequence[Any]]) -> Iterator[Find
             copies += [tuple(places) for places in by_gold.values() if len(places) > 1]
     if leaks:
         what = f"rows to score on that are in the training data: {len(leaks):,} of {len(parts[1]):,}"
-        yield Finding("leaks", len(leaks), tuple(leaks), what, "Leave them out there: scores are too good")
+        remedy = "Leave them out there: scores are too good"
+        yield Finding("leaks", len(leaks), tuple(leaks), what, remedy, is_warned=True)
     if contradictions:
         what = f"texts with different labels: {len(contradictions):,}"
         yield Finding("contradictions", len(contradictions), tuple(contradictions), what, "Decide on one")
