@@ -11,6 +11,7 @@ from cloze.inference.embedder import Embedder
 from cloze.inference.search import PassageIndex
 from cloze.models.bert import BertModel
 from cloze.progress import SILENT
+from cloze.serving.limits import Limits
 from cloze.serving.served_model import index_documents, load_models
 from helpers import task_of
 from tiny_models import SPECIAL, tiny_config, write_checkpoint, write_finetuned
@@ -31,7 +32,8 @@ def test_search_answers_as_python_does(tmp_path):
     models = load_models(paths, device="cpu")
     index = PassageIndex.open(Embedder.load(paths["sentences"], device="cpu"), file)
     rankers = {False: None, True: cloze.TextRanker.load(paths["ranker"], device="cpu")}
-    with client_of(index_documents(models, file, SILENT)) as client:
+    limits = Limits(max_batch_texts=1)  # of the texts in a request, not of the passages
+    with client_of(index_documents(models, file, SILENT), limits) as client:
         for rerank, ranker in rankers.items():
             hits: list[Any] = client.ask("/search", query="a b", top_k=3, rerank=rerank)
             expected = index.search("a b", top_k=3, ranker=ranker)

@@ -166,8 +166,10 @@ async def search(served: ServedModel, request: SearchRequest, queue: Queue) -> l
     hits: list[Hit] = await queue.run(nearest, tokens=0, thread="texts")
     if not request.rerank or ranker is None:
         return hits
-    texts: Any = [hit.text for hit in hits]
-    ranked = await rank(ranker, DocumentsRequest(query=request.query, documents=texts, top_n=top_k), queue)
+    texts = [hit.text for hit in hits]
+    # not checked: the limits of texts hold for those of clients
+    passages = DocumentsRequest.model_construct(query=request.query, documents=texts, top_n=top_k)
+    ranked = await rank(ranker, passages, queue)
     return [replace(hits[i], score=score) for i, score in ranked]
 
 
