@@ -184,7 +184,7 @@ def map_concurrently(
     finally:
         for _, future in pending:
             future.cancel()
-        set_intra_op_threads(threads)  # MKL has one number for the whole process
+        set_intra_op_threads(threads)  # a new thread takes the number that was set last
 
 
 @cache
