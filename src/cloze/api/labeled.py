@@ -87,11 +87,11 @@ def baseline(
     if dev is not None:
         configured, dev_file = open_data(configured, dev, "dev", "dev")
     fitted, examples, held_out, findings = read_examples(configured, train_file, dev_file)
-    tell(findings, shown)
     if not any(size is None or size <= len(examples) for size in numbers):
         raise InputError(f"there are {len(examples):,} examples to learn from", where=fitted.name)
     if not (baselines := fitted.answer.baselines(examples)):
         raise InputError("has no baseline", where=fitted.name)
+    tell(findings, shown)
     results = []
     for size in numbers:
         if size is not None and size > len(examples):

@@ -104,16 +104,18 @@ def identity_of(values: Mapping[str, Any]) -> Identity:
 
 
 def match_rows(rows: Sequence[Identity], examples: Sequence[Identity], where: Data) -> Sequence[int]:
-    """Return the index of the row for each example: of the same id if all have one of their own, else in order.
+    """Return the index of the row for each example: by ids if all have one of their own, else by numbers, or in order.
 
-    More rows than examples are matched by id or by the number of the row, and the others are warned of.
+    Other numbers than the examples' are of another program, unless there are more rows, which are warned of.
     """
     order: Sequence[int] = range(len(rows))
     has_others = len(rows) > len(examples)
-    for name in ("id", "row") if has_others else ("id",):
+    for name in ("id", "row"):
         index_of = {row.get(name): index for index, row in enumerate(rows)}
         if len(index_of) == len(rows) and None not in index_of and all(name in e for e in examples):
             if missing := [example[name] for example in examples if example[name] not in index_of]:
+                if name == "row" and not has_others:
+                    break
                 what = f"no prediction for {len(missing):,} examples, such as {name} {missing[0]!r}"
                 raise InputError(what, where=where, remedy="Score predictions of the same data")
             order = [index_of[example[name]] for example in examples]

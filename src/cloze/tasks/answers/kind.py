@@ -296,7 +296,7 @@ class AnswerKind(ABC, Generic[ExampleT, AnswerT]):
     def read_answers(self, source: Data, examples: Sequence[ExampleT]) -> list[AnswerT]:
         """Read the answers for examples that `cloze predict` printed or wrote, as JSON lines or a table.
 
-        They are matched by id, or by their order where either file has none.
+        They are matched by id or by the number of the row, or by their order where either file has none.
         """
         return self.answers_of(open_predictions(source, self.keys), examples)
 

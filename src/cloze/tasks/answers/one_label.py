@@ -215,7 +215,7 @@ class OneLabel(TextAnswer[ClassPrediction]):
         label = as_text(values["label"])
         if label is None:
             raise TypeError(f"label is {values['label']!r}, not a text")
-        name = self._named(plain_label(label))
+        name = self._named(plain_label(label.strip()))  # as labels of data are read
         if self.labels and name not in self.labels:
             raise ValueError(f"unknown label {label!r}, not one of {list_names(self.labels)}")
         return ClassPrediction(name, values.get("probability", math.nan), values.get("probabilities", {}))
