@@ -42,6 +42,7 @@ from cloze.training.distributed import DistributedContext
 from cloze.training.metrics_log import read_metrics
 from cloze.training.optimizer import MuonConfig
 from corpora import save_vocabulary
+from helpers import flip_bit
 from runs import assert_same_run, assert_same_weights, pretrain, resume_pretraining, rows, weights
 
 RECIPES = sorted((Path(__file__).resolve().parents[2] / "src/cloze/recipes").glob("*.toml"))
@@ -143,6 +144,9 @@ def test_googles_instances_are_built_once(nano, tmp_path):
     assert [path.name[:8] for path in built] == ["phase-1-", "phase-2-"]
     for path in built:
         artifacts.verify(path, kind="instances")
+    flip_bit(built[1] / "order.arrow")
+    with pytest.raises(InputError, match=r"order\.arrow: damaged"):
+        resume_pretraining(tmp_path / "run")
 
 
 @pytest.mark.slow

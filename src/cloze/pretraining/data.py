@@ -17,7 +17,7 @@ from cloze.choices import AttendsTo
 from cloze.data.batch import DataPosition, Integers, PretrainingBatch
 from cloze.data.build.part_files import content_hash
 from cloze.data.dataset import MIN_DOCUMENTS_FOR_PAIRS, Dataset, Documents, dataset_fingerprint
-from cloze.data.instances.google_instances import GoogleInstances, GoogleSettings, materialize
+from cloze.data.instances.google_instances import KIND, GoogleInstances, GoogleSettings, materialize
 from cloze.data.instances.instances import BlockPlans, DynamicInstances, InstanceSource, micro_batches, take
 from cloze.data.instances.masking import Targets
 from cloze.errors import InputError
@@ -163,12 +163,14 @@ def _google_instances(
     directory = run / "instances" / f"phase-{number + 1}-{content_hash(asdict(settings))}"
 
     def build() -> None:
-        if not directory.exists():
+        if directory.exists():
+            artifacts.verify(directory, kind=KIND)
+        else:
             artifacts.remove_temporary_files(directory.parent)
             materialize(data.train, data.tokenizer, directory, settings, progress=progress)
 
     data.context.run_on_rank_zero(build)
-    return GoogleInstances.open(directory)
+    return GoogleInstances.open(directory, verify=False)
 
 
 def build_dynamic_instances(
