@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from cloze.data.reading.bad_rows import NotAnnotatedError
 from cloze.data.reading.directories import ANNOTATIONS
-from cloze.data.reading.files import read_lines, read_text
+from cloze.data.reading.files import read_lines
 from cloze.data.reading.json_rows import as_object, json_values, show_value
 from cloze.data.reading.source import RawRow, ReadOptions, Source
 from cloze.errors import InputError
@@ -326,9 +326,9 @@ def read_brat(source: Source) -> Iterator[RawRow]:
 
 def _read_annotated(text: Path, options: ReadOptions) -> Mapping[str, Any]:
     """Return a text of brat and its spans."""
-    annotations = text.with_suffix(ANNOTATIONS)
+    annotations, row = text.with_suffix(ANNOTATIONS), {"text": Source(text, options).read_whole()}
     if not options.labeled:
-        return {"text": read_text(text, options.encoding)}
+        return row
     if not annotations.is_file():
         raise NotAnnotatedError("without annotations", where=text)
     spans = []
@@ -349,4 +349,4 @@ def _read_annotated(text: Path, options: ReadOptions) -> Mapping[str, Any]:
             raise InputError(what, where=place, remedy=remedy)
         start, end = map(int, offsets.split())
         spans.append({"start": start, "end": end, "label": label, "text": marked})
-    return {"text": read_text(text, options.encoding), "entities": spans}
+    return {**row, "entities": spans}

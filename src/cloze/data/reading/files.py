@@ -332,24 +332,3 @@ def read_line_of_stdin(text: object, name: str = "text") -> str:
     if len(lines) > 1:
         raise InputError(f"{len(lines)} lines, expected one text", where="stdin", remedy="Send it one line")
     return lines[0][0]
-
-
-def too_large(where: object) -> InputError:
-    """Return the error about a file that is too large to be parsed as a whole."""
-    what = f"over {MAX_WHOLE_BYTES // 10**6} MB, which is too large to read into memory as a whole"
-    return InputError(what, where=where, remedy="Split it, or write one object a line and call it .jsonl")
-
-
-def read_text(path: PathOrUrl, encoding: str | None = None) -> str:
-    """Return the text of a file, by default in UTF-8, of at most `MAX_WHOLE_BYTES`."""
-    check_file(path)
-    with open_text(str(path), encoding) as (stream, _, _):
-        content = stream.read(MAX_WHOLE_BYTES + 1)
-    if len(content) > MAX_WHOLE_BYTES:
-        raise too_large(path)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        lines = content[: error.start].split(b"\n")
-        what = f"not UTF-8 at byte {len(lines[-1]) + 1} of the line"
-        raise InputError(what, where=f"{path}:{len(lines)}", remedy=SAY_ENCODING) from error

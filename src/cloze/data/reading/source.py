@@ -11,7 +11,7 @@ from cloze.choices import AnnotationFormat, Clean
 from cloze.data.reading.columns import Column, KeepsNumbers
 from cloze.data.reading.directories import brat_texts
 from cloze.data.reading.documents import TextFormat
-from cloze.data.reading.files import MAX_WHOLE_BYTES, STDIN, Line, extension_of, read_lines, too_large
+from cloze.data.reading.files import MAX_WHOLE_BYTES, STDIN, Line, extension_of, read_lines
 from cloze.data.reading.memory import Data, MemoryRows
 from cloze.errors import InputError
 
@@ -162,11 +162,13 @@ class Source:
         return [line for line in self.sample if line.strip()]
 
     def read_whole(self) -> str:
-        """Return the text of a file that is parsed as a whole."""
+        """Return the text of a file that is parsed as a whole, without its last line end."""
         lines, size = [], 0
-        for line, _ in self.lines:
+        for line, _ in self.lines_with_cr:
             lines.append(line)
             size += len(line) + 1
             if size > MAX_WHOLE_BYTES:
-                raise too_large(self)
+                what = f"over {MAX_WHOLE_BYTES // 10**6} MB, which is too large to read into memory as a whole"
+                remedy = "Split it, or write one object a line and call it .jsonl"
+                raise InputError(what, where=self, remedy=remedy)
         return "\n".join(lines)
