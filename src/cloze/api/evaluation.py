@@ -195,8 +195,8 @@ def score(
 
     Args:
         task: name of the task; cloze tasks lists them. In Python also a task with its settings.
-        predictions: path or URL of the output of cloze predict: a row per example, matched by id, or in the
-            order of gold. In Python also its rows.
+        predictions: path or URL of the output of cloze predict: a row per example, matched by id or row, or
+            in the order of gold. In Python also its rows.
         gold: path or URL of labeled data in the task's format. In Python also rows, as for `finetune`.
         na_prob: for squad_v2, path or URL of null_odds.json of google-research/bert, or of predictions; adds the scores
             at the best threshold for "no answer".
