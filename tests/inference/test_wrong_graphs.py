@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -21,11 +20,11 @@ import numpy as np
 import pytest
 
 import cloze
-from answering_models import INPUTS, answers, assert_same, write_graphs
-from cloze.inference.graph_model import run_session
+from answering_models import INPUTS, TOKENS, answers, assert_same, write_graphs
 from helpers import make_once
 from serving.clients import client_of
 from serving.server_process import ServerProcess
+from tiny_models import tiny_config, write_checkpoint
 
 pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
@@ -271,16 +270,28 @@ sys.exit(main(sys.argv[2:]))
 """
 
 
+LONG_TEXT = "a b c d e f g h " * 36
+"""A text of more than 256 tokens, whose computation a signal ends."""
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    """Return a graph that reads `LONG_TEXT` and never ends."""
+    model = cloze.BertModel(tiny_config(TOKENS, max_position_embeddings=300))
+    write_checkpoint(tmp_path / "model", model, TOKENS)
+    cloze.export_model(tmp_path / "model", output=tmp_path / "exported")
+    return change(tmp_path / "exported", tmp_path / "graph", "model.onnx", loop)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_ctrl_c_ends_a_loop_in_a_graph(number, threads, graphs, tmp_path):
-    """With two threads, batches of many tokens are computed by other threads than the main one."""
-    graph = change(graphs / "Embedder", tmp_path / "graph", "model.onnx", loop)
-    (tmp_path / "texts.txt").write_text("a b c d e f g h\n" * 200)
+def test_ctrl_c_ends_a_loop_in_a_graph(number, threads, endless, tmp_path):
+    """With two threads, batches are computed by other threads than the main one."""
+    (tmp_path / "texts.txt").write_text(f"{LONG_TEXT}\n" * 4)
     command = [sys.executable, "-c", INTERRUPTED, str(int(number)), "embed", str(tmp_path / "texts.txt")]
     ended = subprocess.run(
-        [*command, "-m", str(graph), "-o", str(tmp_path / "v.npy"), "--quiet"],
+        [*command, "-m", str(endless), "-o", str(tmp_path / "v.npy"), "--quiet"],
         capture_output=True,
         text=True,
         timeout=60,
@@ -289,47 +300,21 @@ def test_ctrl_c_ends_a_loop_in_a_graph(number, threads, graphs, tmp_path):
     assert (ended.returncode, ended.stderr) == (130, "error: interrupted\n")
 
 
-class InterruptedSession:
-    """Receives a signal in its first run."""
-
-    def __init__(self) -> None:
-        self.runs = 0
-
-    def run(self, names: Any, inputs: Any, options: Any) -> Any:
-        self.runs += 1
-        if self.runs == 1:
-            signal.raise_signal(signal.SIGTERM)
-            while not options.terminate:
-                time.sleep(0.01)
-            raise RuntimeError("terminated")
-        return names
-
-
-def test_a_signal_whose_handler_returns_is_handled_and_passed_on() -> None:
-    numbers, session = list[int](), InterruptedSession()
-    reader, writer = socket.socketpair()
-    with reader, writer:
-        writer.settimeout(0)
-        before = signal.signal(signal.SIGTERM, lambda number, _: numbers.append(number))
-        file = signal.set_wakeup_fd(writer.fileno())
-        try:
-            assert run_session(session, ["logits"], {}) == ["logits"]
-        finally:
-            assert signal.set_wakeup_fd(file) == writer.fileno()
-            signal.signal(signal.SIGTERM, before)
-        assert reader.recv(9) == bytes([signal.SIGTERM])
-    assert (session.runs, numbers) == (2, [signal.SIGTERM])
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends the process")
-def test_a_program_goes_on_after_interrupts(graphs, tmp_path):
-    embedder = cloze.Embedder.load(change(graphs / "Embedder", tmp_path / "graph", "model.onnx", loop))
-    for _ in range(2):
-        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-        with pytest.raises(KeyboardInterrupt):
-            embedder("a")
-        assert signal.set_wakeup_fd(-1) == -1
+def test_a_program_goes_on_after_signals(endless):
+    """One whose handler raises ends the computation, another does not."""
+    embedder, numbers = cloze.Embedder.load(endless), list[int]()
+    before = signal.signal(signal.SIGTERM, lambda number, _: numbers.append(number))
+    try:
+        for _ in range(2):
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+            threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+            with pytest.raises(KeyboardInterrupt):
+                embedder(LONG_TEXT)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert numbers == [signal.SIGTERM] * 2
 
 
 def _num_arrived(server: ServerProcess) -> int:

@@ -3,15 +3,10 @@
 Shapes: B sequences, L columns, T tokens in the packed batch, P masked positions, D hidden.
 """
 
-import os
-import signal
-import socket
-import sys
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,6 +29,7 @@ from cloze.models.engine import (
     HeadOutput,
     Output,
     VectorOutput,
+    thread_pool,
 )
 from cloze.models.pooling import pool_groups
 from cloze.models.sentence_transformers import SentenceEncoderConfig, load_sentence_encoder_config
@@ -64,6 +60,7 @@ _LOGITS_OF_PRETRAINING = {
     "BertForNextSentencePrediction": "seq_relationship_logits",
 }
 """The output of a graph with both heads of pre-training for each of them."""
+BATCH_TOKENS = 256  # activations stay in the cache of a core, and scores of the vocabulary take 31 MB
 _MAX_NARROW, _MAX_SHORT = 384, 64  # hidden size and tokens that one thread computes as fast as two, idle
 _SILENT = 4  # ONNX Runtime's log prints names of the file as they are; errors are exceptions, too
 _EXPORT_AGAIN = "Export the model again: cloze export MODEL -o NEW"
@@ -144,9 +141,28 @@ class GraphModel(Model):
         return GraphEngine(self, outputs, output)
 
     def compute(self, names: Sequence[str], inputs: Mapping[str, Any]) -> Any:
-        """Return some outputs of the graph."""
-        is_short = inputs["input_ids"].size <= _MAX_SHORT
-        return run_session(self._short_session if is_short else self._session, names, inputs)
+        """Return some outputs of the graph; Ctrl-C ends the computation of a long text."""
+        size = inputs["input_ids"].size
+        try:
+            if size <= BATCH_TOKENS:
+                session = self._short_session if size <= _MAX_SHORT else self._session
+                return session.run(names, inputs)
+            if threading.current_thread() is threading.main_thread():  # which handles signals while it waits
+                return thread_pool(1).submit(self._compute_long, names, inputs).result()
+            return self._compute_long(names, inputs)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            what = f"ONNX Runtime cannot compute it: {_one_line(error)}"
+            raise RunError(what, remedy=_EXPORT_AGAIN) from error
+
+    def _compute_long(self, names: Sequence[str], inputs: Mapping[str, Any]) -> Any:
+        options = import_package("onnxruntime").RunOptions()
+        RUNNING.add(options)
+        try:
+            return self._session.run(names, inputs, options)
+        finally:
+            RUNNING.discard(options)
 
     def check_outputs(self) -> None:
         """Refuse a graph that has other outputs than its description."""
@@ -181,57 +197,49 @@ class GraphEngine:
     """Some outputs of a graph, by the names that `run` gives them; from vectors of tokens, those of texts."""
 
     device_type = "cpu"
-    batch_tokens = 256  # activations stay in the cache of a core, and scores of the vocabulary take 31 MB
+    batch_tokens = BATCH_TOKENS
 
     def __init__(self, model: GraphModel, outputs: Mapping[str, GraphOutput], output: Output) -> None:
         """Compute a small batch, and refuse a graph that has other inputs or outputs than its description."""
         self.number_format: str = model.facts.precision
         self.num_parameters = model.facts.parameters
-        self._model, self._outputs, self._output = model, outputs, output
+        self._model, self._outputs = model, outputs
+        self._output: Any = output
+        self._pooling = getattr(output, "pooling", None) if _TOKENS in outputs else None
+        self._names = [stored.name for stored in outputs.values()]
         ids_BL = np.zeros((2, min(3, model.config.max_position_embeddings)), np.int64)
+        inputs = {"input_ids": ids_BL, "attention_mask": ids_BL + 1, "token_type_ids": ids_BL}
         try:
             model.check_outputs()
-            self._compute({"input_ids": ids_BL, "attention_mask": ids_BL + 1, "token_type_ids": ids_BL})
+            arrays = model.compute(self._names, inputs)
+            for graph_output, array in zip(outputs.values(), arrays, strict=True):
+                shape = (*ids_BL.shape[: 1 + graph_output.is_of_tokens], *graph_output.width)
+                actual = getattr(array, "dtype", None), getattr(array, "shape", None)
+                if actual != (np.float32, shape):
+                    name = graph_output.name
+                    raise RunError(f"its output {name} is {actual[0]} {actual[1]}, not float32 {shape}")
         except (RunError, UnicodeDecodeError) as error:
             problem = getattr(error, "what", error)
             what = f"not the graph that {GRAPH_FACTS_FILE} describes: {problem}"
-            where = model.directory / GRAPH_FILE
-            raise InputError(what, where=where, remedy=_EXPORT_AGAIN) from error
+            raise InputError(what, where=model.directory / GRAPH_FILE, remedy=_EXPORT_AGAIN) from error
 
     def run(self, batch: PackedBatch) -> Mapping[str, FloatArray]:
         """Return the outputs for a batch, padded for the graph; for a `MaskedBatch` only at the masked tokens."""
         inputs, rows = _pad(batch)
+        arrays = self._model.compute(self._names, inputs)
         values = {
             name: array.reshape(-1, *output.width)[rows] if output.is_of_tokens else array
-            for (name, output), array in zip(self._outputs.items(), self._compute(inputs), strict=True)
+            for (name, output), array in zip(self._outputs.items(), arrays, strict=True)
         }
-        output = self._output if isinstance(self._output, VectorOutput) and _TOKENS in values else None
-        if output and output.pooling:
-            values = {_VECTORS: np.concatenate(pool_groups(values[_TOKENS], batch, output.pooling))}
+        if self._pooling:
+            values = {_VECTORS: np.concatenate(pool_groups(values[_TOKENS], batch, self._pooling))}
         if not all(np.isfinite(array).all() for array in values.values()):
             remedy = "Export the model again in float32, or use the model itself"
             raise RunError("the exported graph computes values that are not finite", remedy=remedy)
-        if output and output.pooling:
-            vectors_BD = normalize(values[_VECTORS]) if output.normalize else values[_VECTORS]
-            values = {_VECTORS: vectors_BD[:, : output.truncate_dim]}
+        if self._pooling:
+            vectors_BD = normalize(values[_VECTORS]) if self._output.normalize else values[_VECTORS]
+            values = {_VECTORS: vectors_BD[:, : self._output.truncate_dim]}
         return values
-
-    def _compute(self, inputs: Mapping[str, Any]) -> list[FloatArray]:
-        outputs = self._outputs.values()
-        try:
-            arrays: list[FloatArray] = self._model.compute([output.name for output in outputs], inputs)
-        except Exception as error:
-            if is_out_of_memory(error):
-                raise
-            what = f"ONNX Runtime cannot compute it: {_one_line(error)}"
-            raise RunError(what, remedy=_EXPORT_AGAIN) from error
-        for output, array in zip(outputs, arrays, strict=True):
-            shape = (*inputs["input_ids"].shape[: 1 + output.is_of_tokens], *output.width)
-            actual = getattr(array, "dtype", None), getattr(array, "shape", None)
-            if actual != (np.float32, shape):
-                what = f"its output {output.name} is {actual[0]} {actual[1]}, not float32 {shape}"
-                raise RunError(what, remedy=_EXPORT_AGAIN)
-        return arrays
 
 
 def _pad(batch: PackedBatch) -> tuple[dict[str, Any], Any]:
@@ -278,66 +286,6 @@ def start_session(graph: Path | bytes, *, threads: int) -> "onnxruntime.Inferenc
         where = None if isinstance(graph, bytes) else graph
         raise InputError(what, where=where, remedy="Export the model again, or update onnxruntime") from error
     return session
-
-
-def run_session(
-    session: "onnxruntime.InferenceSession", names: Sequence[str], inputs: Mapping[str, Any]
-) -> Any:
-    """Run a graph so that Ctrl-C ends it, whatever loops it has; again after a signal whose handler does not raise."""
-    import onnxruntime
-
-    is_main = threading.current_thread() is threading.main_thread()
-    while True:
-        options = onnxruntime.RunOptions()
-        options.log_severity_level = _SILENT
-        RUNNING.add(options)
-        if is_main:
-            watched = _watch_signals()
-            watched.options = options
-            if (file := signal.set_wakeup_fd(watched.writer.fileno())) != watched.writer.fileno():
-                watched.file = file
-        try:
-            return session.run(names, inputs, options)
-        except Exception:
-            if not (is_main and options.terminate):
-                raise
-        finally:
-            if is_main:  # first: KeyboardInterrupt may be raised at the next call
-                signal.set_wakeup_fd(watched.file)
-            RUNNING.discard(options)
-
-
-@dataclass
-class _Watched:
-    """The computation of the main thread that a signal ends; Python writes the signal's number to `writer`."""
-
-    writer: socket.socket
-    options: Any = None
-    file: int = -1
-    """The file that the program had chosen for the number."""
-
-
-@cache
-def _watch_signals() -> _Watched:
-    """Start the thread that ends a computation: Python handles signals only after ONNX Runtime has returned."""
-    reader, writer = socket.socketpair()
-    reader.settimeout(None)  # whatever socket.setdefaulttimeout says
-    writer.settimeout(0)
-    watched = _Watched(writer)
-
-    def watch() -> None:
-        while number := reader.recv(1):
-            if number[0] in (signal.SIGINT, signal.SIGTERM):
-                watched.options.terminate = True
-            with suppress(OSError):  # there is no file, or on Windows it is a socket
-                os.write(watched.file, number)
-
-    threading.Thread(target=watch, name="cloze-signals", daemon=True).start()
-    return watched
-
-
-if sys.platform != "win32":  # which forks no processes
-    os.register_at_fork(after_in_child=_watch_signals.cache_clear)
 
 
 def _one_line(error: Exception) -> str:
