@@ -84,7 +84,7 @@ def test_a_pooling_is_one_entry(monkeypatch):
     entry = eval("{" + read_example("Adding a pooling") + "}", vars(pooling).copy())
     monkeypatch.setattr(pooling, "POOLINGS", {**pooling.POOLINGS, **entry})
     tokens = np.zeros(5, np.int64)
-    batch = to_device(PackedBatch.from_flat(tokens, tokens, np.array([3, 2])), torch.device("cpu"))
+    batch = to_device(PackedBatch.from_flat(tokens, tokens, [3, 2]), torch.device("cpu"))
     hidden = torch.arange(10.0).view(5, 2)
     vectors: Any = pooling.pool(hidden, batch, "ends")
     assert vectors.tolist() == [[2.0, 3.0], [7.0, 8.0]]
@@ -141,7 +141,7 @@ def test_a_head_is_one_class(encoder, tmp_path):
     assert type(load_external_model(tmp_path / "saved").model) is head
     loaded = load_model(tmp_path / "saved", partial(head, num_labels=3))
     tokens = np.array([2, 5, 3], np.int64)
-    batch = to_device(PackedBatch.from_flat(tokens, tokens * 0, np.array([3])), torch.device("cpu"))
+    batch = to_device(PackedBatch.from_flat(tokens, tokens * 0, [3]), torch.device("cpu"))
     assert loaded(batch).shape == (3, 3)
     assert torch.equal(loaded(batch), model(batch))
     checks = compare_with_torch(build_graph(model, precision="float32").SerializeToString(), model)

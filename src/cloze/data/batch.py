@@ -6,7 +6,7 @@ Shapes: T tokens in the batch, B sequences, P masked positions.
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from cloze.errors import InputError
 
 Integers: TypeAlias = npt.NDArray[np.int64]
-Indices: TypeAlias = npt.NDArray[np.int64]
+Indices: TypeAlias = list[int]
 """Indices of inputs."""
 Array: TypeAlias = Any
 """A NumPy array; after `cloze.models.batch.to_device` a tensor."""
@@ -62,17 +62,15 @@ class PackedBatch:
 
     @classmethod
     def from_flat(
-        cls, input_ids: Integers, token_type_ids: Integers, lengths: npt.NDArray[Any], **fields: Any
+        cls, input_ids: Integers, token_type_ids: Integers, lengths: Sequence[int], **fields: Any
     ) -> Self:
         """Return the batch of sequences that are already end to end.
 
         Shapes: input_ids, token_type_ids [T]; lengths [B], at least 1 each. `fields` has the fields of the subclass.
         """
-        cu_seqlens = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(lengths, out=cu_seqlens[1:])
-        position_ids = np.arange(cu_seqlens[-1]) - np.repeat(cu_seqlens[:-1], lengths)
-        groups = group_lengths(lengths.tolist())
-        return cls(input_ids, token_type_ids, position_ids, cu_seqlens.astype(np.int32), groups, **fields)
+        cu_seqlens = np.array([0, *accumulate(lengths)], np.int32)
+        position_ids = np.arange(len(input_ids)) - cu_seqlens[:-1].repeat(lengths)
+        return cls(input_ids, token_type_ids, position_ids, cu_seqlens, group_lengths(lengths), **fields)
 
     @classmethod
     def extend(cls, batch: "PackedBatch", **fields: Any) -> Self:
@@ -149,21 +147,21 @@ def collate(
         token_type_ids: 0 for segment A, 1 for B; None is segment A throughout.
     """
     ids, lengths = _concatenate(input_ids)
-    if not len(lengths) or not lengths.all():
+    if not lengths or 0 in lengths:
         raise InputError("an empty sequence", where="input_ids", remedy="Give every sequence a token")
-    types = np.zeros_like(ids)
+    types = np.zeros(len(ids), np.int64)
     if token_type_ids is not None:
         types, type_lengths = _concatenate(token_type_ids)
-        if not np.array_equal(type_lengths, lengths):
+        if type_lengths != lengths:
             raise InputError("differs in length from input_ids", where="token_type_ids")
     return PackedBatch.from_flat(ids, types, lengths)
 
 
 def batch_by_length(num_tokens: Sequence[int], max_tokens: int) -> Iterator[Indices]:
     """Yield the indices of batches of at most `max_tokens` tokens, of similar lengths, the longest first."""
-    order = np.argsort(-np.asarray(num_tokens, np.int64), kind="stable")
+    order = sorted(range(len(num_tokens)), key=num_tokens.__getitem__, reverse=True)
     start = tokens = 0
-    for i, index in enumerate(order.tolist()):
+    for i, index in enumerate(order):
         if i > start and tokens + num_tokens[index] > max_tokens:
             yield order[start:i]
             start, tokens = i, 0
@@ -186,6 +184,6 @@ def group_lengths(lengths: Iterable[int]) -> tuple[LengthGroup, ...]:
     return tuple(groups)
 
 
-def _concatenate(sequences: Sequence[Any]) -> tuple[Integers, Integers]:
-    lengths = np.array(list(map(len, sequences)), np.int64)
-    return np.concatenate(sequences or [[]], dtype=np.int64, casting="unsafe"), lengths
+def _concatenate(sequences: Sequence[Any]) -> tuple[Integers, list[int]]:
+    ids = np.concatenate(sequences or [[]], dtype=np.int64, casting="unsafe")
+    return ids, list(map(len, sequences))

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cloze.data.batch import DataPosition, Indices, batch_by_length
+from cloze.data.batch import DataPosition, Integers, batch_by_length
 from cloze.data.hashing import mix
 from cloze.finetuning.preparation import PreparedData
 from cloze.metrics.regression import LOWER_IS_BETTER
@@ -27,7 +27,7 @@ _EPOCH_ORDER = 21  # a purpose of random numbers
 
 
 @lru_cache(maxsize=1)  # all steps of an epoch need it
-def shuffled_indices(count: int, *, seed: int, epoch: int) -> Indices:
+def shuffled_indices(count: int, *, seed: int, epoch: int) -> Integers:
     """Return `count` indices in the random order of a seed and epoch."""
     return np.argsort(mix(seed, _EPOCH_ORDER, epoch, np.arange(count)), kind="stable")
 
@@ -123,7 +123,7 @@ class FinetuningObjective(Objective):
             on_device = to_device(batch, self.context.device)
             logits: Tensor = self.model(on_device).float()
             of_features = self.task.answer.outputs(logits.cpu().numpy(), batch)
-            outputs.update(zip(indices.tolist(), of_features, strict=True))
+            outputs.update(zip(indices, of_features, strict=True))
             yield {"loss": self.task.answer.loss(logits, on_device)[1]["loss"]}
         outputs = {i: output for share in self.context.all_gather(outputs) for i, output in share.items()}
         predictions = decode(self.task.answer, self.dev, self.dev_features, outputs)

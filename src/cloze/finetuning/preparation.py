@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from cloze import artifacts
 from cloze.choices import Precision
-from cloze.data.batch import Indices
+from cloze.data.batch import Integers
 from cloze.errors import DataWarning, InputError
 from cloze.finetuning.config import DEV_FRACTION, FinetuneConfig, selection_metric
 from cloze.finetuning.data import LabeledData, find_data, hash_files, load_data
@@ -96,7 +96,7 @@ class TeacherOutputs:
         """Return the outputs that a run keeps."""
         return cls(np.load(run / _FOLDER / _VALUES, mmap_mode="r"), np.load(run / _FOLDER / _STARTS))
 
-    def rows(self, indices: Sequence[int] | Indices) -> Array:
+    def rows(self, indices: Sequence[int] | Integers) -> Array:
         """Return the rows of features, one after the other."""
         return np.concatenate([self.values[self.starts[i] : self.starts[i + 1]] for i in indices])
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from shutil import copyfile
 from typing import TYPE_CHECKING, Self
@@ -81,7 +82,7 @@ class Answerer:
         """
         return cls(open_model(model, device=device, precision=precision))
 
-    @property
+    @cached_property
     def engine(self) -> Engine:
         return self.model.engine(self.output)
 

@@ -3,6 +3,7 @@
 Shapes: T tokens in the packed batch, N texts, L tokens of a text, W words of a text, B sequences, D width of a vector.
 """
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import chain
@@ -12,19 +13,13 @@ from typing import Self, TypeAlias, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from cloze.arguments import (
-    check_integer,
-    check_one_or_many,
-    check_texts,
-    iterate,
-    parse_layers,
-)
+from cloze.arguments import check_integer, check_one_or_many, check_texts, iterate, parse_layers
 from cloze.choices import LongTexts
 from cloze.data.batch import Indices, PackedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.answerer import Answerer, open_model
 from cloze.inference.model import Model
-from cloze.models.engine import Batches, VectorOutput
+from cloze.models.engine import Batches, Engine, VectorOutput, run_batches
 from cloze.models.pooling import check_pooling
 from cloze.models.sentence_transformers import (
     SentenceEncoderConfig,
@@ -35,12 +30,10 @@ from cloze.options import Device, ModelPrecision, VectorOptions
 from cloze.signatures import checks_arguments
 from cloze.tasks.arrays import normalize, split_rows
 from cloze.tasks.features import half_overlapping, max_context_windows
-from cloze.tokenization.unicode import replace_lone_surrogates
+from cloze.tokenization.tokenizer import Ids
 from cloze.tokenization.unknown import NONE_UNKNOWN, UnknownWords, count_unknown
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
-Ids: TypeAlias = npt.NDArray[np.uint32]
-"""The ids of a text's tokens without [CLS] and [SEP]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,38 +153,40 @@ class Embedder(Answerer):
         texts = check_texts(texts)
         token_ids = self.token_ids(texts)
         unknown = count_unknown(self.tokenizer, texts, token_ids)
-        return replace(self.embed_token_ids(token_ids), unknown=unknown)
+        return self.embed_token_ids(token_ids, unknown=unknown)
 
-    def embed_token_ids(self, token_ids: Sequence[Ids]) -> EmbeddingResult:
-        """Return a vector for each text, given its token ids."""
+    def embed_token_ids(
+        self, token_ids: Sequence[Ids], *, unknown: UnknownWords = NONE_UNKNOWN
+    ) -> EmbeddingResult:
+        """Return a vector for each text, given its token ids, and what was lost."""
         num_long = sum(map(self._is_long, token_ids))
         if self.long_texts == "truncate" or not num_long:
-            return EmbeddingResult(self._embed_windows(token_ids), num_long)
+            return EmbeddingResult(self._embed_windows(token_ids), num_long, unknown)
         of_text = list(map(self._cut, token_ids))
         vectors = self._embed_windows(list(chain.from_iterable(of_text)))
         groups = split_rows(vectors, list(map(len, of_text)))
         means = [group[0] if len(group) == 1 else self._normalize(group.mean(0)) for group in groups]
-        return EmbeddingResult(np.stack(means), 0)
+        return EmbeddingResult(np.stack(means), 0, unknown)
 
     def _embed_windows(self, token_ids: Sequence[Ids]) -> Vectors:
         """Return a vector for each window, which is truncated if it is too long."""
         vectors = np.empty((len(token_ids), self.width), np.float32)
         # all batches run before the first vector is read, so that the device does not wait after each
-        for indices, _, outputs in list(self._run(self.output, token_ids)):
+        for indices, _, outputs in list(self._run(self.engine, token_ids)):
             vectors[indices] = outputs["sentence_embedding"]
         return vectors
 
     def _cut(self, ids: Ids) -> list[Ids]:
         """Return the windows of a text, each after the prompt."""
-        prompt = self.tokenizer.ids([self.prompt])[0] if self.prompt else np.zeros(0, np.uint32)
-        if not np.array_equal(prompt, ids[: len(prompt)]):
+        [prompt] = self.tokenizer.text_ids([self.prompt])
+        if prompt != ids[: len(prompt)]:
             prompt = prompt[:0]  # its last token is joined with the text
         size = self.max_seq_length - 2 - len(prompt)
         if size < 1:
             what = f"the prompt has {len(prompt)} tokens, max_seq_length is {self.max_seq_length}"
             raise InputError(what, where="prompt", remedy="Raise max_seq_length")
         text = ids[len(prompt) :]
-        return [np.concatenate([prompt, text[window]]) for window in half_overlapping(len(text), size)]
+        return [prompt + text[window] for window in half_overlapping(len(text), size)]
 
     def words(self, texts: Sequence[str]) -> list[WordVectors]:
         """Return the words of each text with their vectors: the mean over the tokens of a word.
@@ -201,7 +196,7 @@ class Embedder(Answerer):
         """
         texts = check_texts(texts)
         encodings = [self.tokenizer.encode(self.prompt + text) for text in texts]
-        ids = [np.array(encoding.input_ids[1:-1], np.uint32) for encoding in encodings]
+        ids = [array("I", encoding.input_ids[1:-1]) for encoding in encodings]
         vectors_of_text = self.embed_tokens_of_ids(ids)
         results = []
         for text, encoding, own_ids, vectors in zip(texts, encodings, ids, vectors_of_text, strict=True):
@@ -224,15 +219,7 @@ class Embedder(Answerer):
 
     def token_ids(self, texts: Sequence[str]) -> list[Ids]:
         """Return the token ids of each text and its prompt, without [CLS] and [SEP]. Not thread-safe."""
-        texts = [replace_lone_surrogates(self.prompt + text) for text in check_texts(texts)]
-        flat_ids, lengths = self.tokenizer.ids(texts)
-        ends = np.cumsum(lengths)
-        token_ids = [flat_ids[end - length : end] for length, end in zip(lengths, ends, strict=True)]
-        for i, text in enumerate(texts):
-            # `ids` takes special tokens as plain text
-            if self.tokenizer.may_have_special_tokens(text):
-                token_ids[i] = np.array(self.tokenizer.encode(text).input_ids[1:-1], np.uint32)
-        return token_ids
+        return self.tokenizer.text_ids([self.prompt + text for text in check_texts(texts)])
 
     def _facts(self) -> list[str]:
         return [f"width {self.width}"]
@@ -261,15 +248,15 @@ class Embedder(Answerer):
         return len(ids) > self.max_seq_length - 2
 
     def _run(
-        self, output: VectorOutput, token_ids: Sequence[Ids]
+        self, engine: Engine, token_ids: Sequence[Ids]
     ) -> Iterator[tuple[Indices, PackedBatch, Mapping[str, Vectors]]]:
         """Run [CLS] ids [SEP] of each text, truncated, in batches of similar lengths."""
         keep, cls, sep = self.max_seq_length - 2, self.tokenizer.cls_id, self.tokenizer.sep_id
 
         def batch(indices: Indices) -> PackedBatch:
-            return collate([[cls, *token_ids[i][:keep].tolist(), sep] for i in indices])
+            return collate([[cls, *token_ids[i][:keep], sep] for i in indices])
 
-        return self.model.run(output, Batches([min(len(ids), keep) + 2 for ids in token_ids], batch))
+        return run_batches(engine, Batches([min(len(ids), keep) + 2 for ids in token_ids], batch))
 
     def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
         """Return the vectors of all tokens of each text, [CLS], prompt and [SEP] included, [L, D], not normalized.
@@ -289,9 +276,10 @@ class Embedder(Answerer):
             ids[window] for ids, windows in zip(token_ids, windows_of_text, strict=True) for window in windows
         ]
         hidden_of_window: dict[int, Vectors] = {}
-        for indices, batch, outputs in self._run(replace(self.output, pooling=None), flat):
+        engine = self.model.engine(replace(self.output, pooling=None))
+        for indices, batch, outputs in self._run(engine, flat):
             hidden = split_rows(outputs["token_embeddings"], np.diff(batch.cu_seqlens))
-            hidden_of_window.update(zip(indices.tolist(), hidden, strict=True))
+            hidden_of_window.update(zip(indices, hidden, strict=True))
         numbers, vectors = iter(range(len(flat))), []
         for windows in windows_of_text:
             first, *more = hidden = [hidden_of_window[next(numbers)] for _ in windows]

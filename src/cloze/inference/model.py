@@ -1,25 +1,14 @@
 """A model that answers: a checkpoint in PyTorch; an exported graph, or a checkpoint in int8, in ONNX Runtime."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cloze.data.batch import Indices
 from cloze.errors import InputError
 from cloze.model_paths import refuse_graph
 from cloze.models.encoder_config import EncoderConfig
-from cloze.models.engine import (
-    Batches,
-    BatchT,
-    Engine,
-    FloatArray,
-    HeadOutput,
-    MeanEngine,
-    Output,
-    VectorOutput,
-    run_batches,
-)
+from cloze.models.engine import Engine, HeadOutput, MeanEngine, Output, VectorOutput
 from cloze.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:  # a graph answers without torch
@@ -52,15 +41,10 @@ class Model(ABC):
 
     def engine(self, output: Output) -> Engine:
         """Return what computes an output, started once."""
-        if output not in self._engines:
-            self._engines[output] = self.start(output)
-        return self._engines[output]
-
-    def run(
-        self, output: Output, batches: Batches[BatchT]
-    ) -> Iterator[tuple[Indices, BatchT, Mapping[str, FloatArray]]]:
-        """Yield the indices of inputs, their batch and its outputs by their names in transformers."""
-        return run_batches(self.engine(output), batches)
+        engine = self._engines.get(output)
+        if engine is None:
+            engine = self._engines[output] = self.start(output)
+        return engine
 
     def module(self, output: Output) -> "nn.Module":
         """Return the module of PyTorch that computes an output; an InputError for a graph or an ensemble."""

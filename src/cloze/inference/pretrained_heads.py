@@ -20,16 +20,11 @@ from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 
-from cloze.arguments import (
-    check_integer,
-    check_one_or_many,
-    check_pairs,
-    iterate_texts,
-)
+from cloze.arguments import check_integer, check_one_or_many, check_pairs, iterate_texts
 from cloze.data.batch import Indices, MaskedBatch, PackedBatch, collate
 from cloze.errors import InputError
 from cloze.inference.answerer import Answerer, check_length
-from cloze.models.engine import Batches, FloatArray, HeadOutput
+from cloze.models.engine import Batches, FloatArray, HeadOutput, run_batches
 from cloze.results import Result
 from cloze.signatures import checks_arguments
 from cloze.tasks.arrays import log_of_sum, softmax, split_rows
@@ -111,12 +106,10 @@ class MaskedLanguageModel(Answerer):
 
         lengths = [sequence.num_tokens for sequence in sequences]
         max_tokens = min(_MAX_TOKENS, self.engine.batch_tokens)
-        for indices, _, outputs in self.model.run(self.output, Batches(lengths, pack, max_tokens)):
+        for indices, _, outputs in run_batches(self.engine, Batches(lengths, pack, max_tokens)):
             logits = outputs["logits"][:, : self.tokenizer.vocab_size]
             yield from zip(
-                indices.tolist(),
-                split_rows(logits, [len(sequences[i].positions) for i in indices]),
-                strict=True,
+                indices, split_rows(logits, [len(sequences[i].positions) for i in indices]), strict=True
             )
 
 
@@ -284,7 +277,7 @@ class NextSentence(Answerer):
             return collate([e.input_ids for e in chosen], [e.token_type_ids for e in chosen])
 
         probabilities = np.empty(len(encodings))
-        for indices, _, outputs in self.model.run(self.output, Batches(list(map(len, encodings)), pack)):
+        for indices, _, outputs in run_batches(self.engine, Batches(list(map(len, encodings)), pack)):
             probabilities[indices] = softmax(outputs["logits"])[:, IS_NEXT]
         return probabilities.tolist()
 

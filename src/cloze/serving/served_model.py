@@ -1,6 +1,7 @@
 """A served checkpoint: its name, its abilities, and one copy of the encoder for all its heads."""
 
 import warnings
+from array import array
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -9,12 +10,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from cloze.choices import InferencePrecision
 from cloze.errors import InputError
 from cloze.inference.answerer import open_model
-from cloze.inference.embedder import Embedder, Ids, Vectors
+from cloze.inference.embedder import Embedder, Vectors
 from cloze.inference.explain import check_explainable
 from cloze.inference.model import Model
 from cloze.inference.predictor import Predictor, find_task_name
@@ -39,7 +38,7 @@ from cloze.tasks.answers.span import Span
 from cloze.tasks.answers.tags import Tags
 from cloze.tasks.config import load_task
 from cloze.tasks.registry import find_task
-from cloze.tokenization.tokenizer import Tokenizer, TruncationSide
+from cloze.tokenization.tokenizer import Ids, Tokenizer, TruncationSide
 
 _HEAD_CHARACTERS = 16  # for a token, far more than most have
 
@@ -181,7 +180,7 @@ class ServedModel:
                     raise InputError(what, where="inputs")
                 sent = sent[1:] if sent[0] == self.tokenizer.cls_id else sent
                 sent = sent[:-1] if sent and sent[-1] == self.tokenizer.sep_id else sent
-                ids = np.array([*ids, *sent], np.uint32)
+                ids = array("I", [*ids, *sent])
             if (excess := len(ids) - limit) > 0:
                 if not text.truncates:
                     raise self.too_long(len(ids) + 2, limit + 2)

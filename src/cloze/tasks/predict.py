@@ -70,7 +70,7 @@ def compute_outputs(
         for indices, batch, named in run_batches(engine, batches):
             logits, *more = named.values()  # a question's start and end are side by side
             logits = np.stack([logits, *more], axis=-1) if more else logits
-            outputs.update(zip(indices.tolist(), answer.outputs(logits, batch), strict=True))
+            outputs.update(zip(indices, answer.outputs(logits, batch), strict=True))
             bar.advance(len(indices))
     return outputs
 

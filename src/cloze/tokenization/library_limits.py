@@ -6,7 +6,7 @@ import re
 import struct
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +32,13 @@ def check_library_json(library: dict[str, Any], file: Path) -> None:
             raise InputError(what, where=file, remedy=_REMEDY)
 
 
-@contextmanager
-def library_panics() -> Iterator[None]:
-    """Turn a panic of the library `tokenizers` into an InputError; it is a BaseException, as Ctrl-C is."""
-    try:
-        yield
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # the library has no name for it to import
-            raise
-        raise InputError(f"cannot tokenize this text: {error}", where="tokenizer", remedy=_REMEDY) from error
+class LibraryPanics(AbstractContextManager[None]):
+    """Turns a panic of the library `tokenizers` into an InputError; it is a BaseException, as Ctrl-C is."""
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if type(error).__name__ == "PanicException":  # the library has no name for it to import
+            what = f"cannot tokenize this text: {error}"
+            raise InputError(what, where="tokenizer", remedy=_REMEDY) from error
 
 
 def tables(value: Any) -> Iterator[dict[str, Any]]:

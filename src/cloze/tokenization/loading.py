@@ -6,7 +6,7 @@ from pathlib import Path
 from cloze.artifacts import verify
 from cloze.errors import InputError
 from cloze.file_names import MANIFEST, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE
-from cloze.tokenization.library_limits import library_panics
+from cloze.tokenization.library_limits import LibraryPanics
 from cloze.tokenization.library_tokenizer import LibraryTokenizer
 from cloze.tokenization.tokenizer import Tokenizer
 from cloze.tokenization.tokenizer_files import DAMAGED_REMEDY, TokenizerFiles
@@ -30,7 +30,7 @@ def load_tokenizer(directory: Path | str) -> Tokenizer:
     where = directory / (VOCAB_FILE if files.library is None else TOKENIZER_FILE)
     tokenizer: Tokenizer
     try:
-        with library_panics():
+        with LibraryPanics():
             if files.is_wordpiece:
                 tokenizer = WordPieceTokenizer(
                     **files.wordpiece_settings(),

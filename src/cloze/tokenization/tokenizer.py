@@ -5,6 +5,7 @@
 
 import json
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -23,7 +24,7 @@ from cloze.file_names import TOKENIZER_CONFIG_FILE
 from cloze.optional_dependencies import import_package
 from cloze.signatures import checks_arguments
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
-from cloze.tokenization.library_limits import library_panics, tables
+from cloze.tokenization.library_limits import LibraryPanics, tables
 from cloze.tokenization.special_tokens import CONTINUATION, SPECIAL_TOKENS
 from cloze.tokenization.tokenizer_files import DEFAULT_MODEL_MAX_LENGTH
 from cloze.tokenization.unicode import replace_lone_surrogates
@@ -84,6 +85,8 @@ class Template:
         return types
 
 
+Ids: TypeAlias = "array[int]"
+"""The ids of a text's tokens without [CLS] and [SEP], in four bytes each."""
 TruncationSide: TypeAlias = Literal["left", "right"]
 """Where a long text loses tokens, in the words of transformers."""
 
@@ -212,17 +215,10 @@ class Tokenizer(ABC):
     def special_ids(self) -> frozenset[int]:
         return frozenset(self._special_tokens)
 
-    def may_have_special_tokens(self, text: str) -> bool:
-        """Whether `encode` may find special tokens in a text, which `ids` takes as plain text."""
-        return any(
-            token.content in text or (token.normalized and self.lowercase)
-            for token in self._special_tokens.values()
-        )
-
     @cached_property
     def _templates(self) -> tuple[Template, Template]:
         """The templates of one text and of two, read off encodings."""
-        with library_panics():
+        with LibraryPanics():
             one, two = self._backend.encode("a"), self._backend.encode("a", "a")
         return (
             Template.read(one, num_texts=1, feeds_segments=self.feeds_segments),
@@ -267,7 +263,7 @@ class Tokenizer(ABC):
         truncation_side: TruncationSide,
         truncate: Callable[[list[int], int], list[int]],
     ) -> Encoding:
-        with library_panics():
+        with LibraryPanics():
             segments = [
                 self._backend.encode(replace_lone_surrogates(text), add_special_tokens=False)
                 for text in texts
@@ -367,11 +363,22 @@ class Tokenizer(ABC):
         Shapes: ids [T] of all texts end to end; lengths [number of texts], which sum to T.
         """
         texts = [replace_lone_surrogates(text) for text in check_texts(texts)]
-        with library_panics():
+        with LibraryPanics():
             encodings = self._corpus_backend.encode_batch_fast(texts, add_special_tokens=False)
         ids = [encoding.ids for encoding in encodings]
         lengths = np.array([len(text_ids) for text_ids in ids], np.int64)
         return np.fromiter(chain.from_iterable(ids), np.uint32, int(lengths.sum())), lengths
+
+    def text_ids(self, texts: Sequence[str]) -> list[Ids]:
+        """Return the token ids of each text without [CLS] and [SEP]; special tokens are recognized, unlike by `ids`.
+
+        Not thread-safe.
+        """
+        with LibraryPanics():
+            encodings = self._backend.encode_batch_fast(
+                list(map(replace_lone_surrogates, texts)), add_special_tokens=False
+            )
+        return [array("I", encoding.ids) for encoding in encodings]
 
     def word_ids(self, words: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """Tokenize the words of a text, each as after a space; returns as `ids`."""
@@ -380,7 +387,7 @@ class Tokenizer(ABC):
 
     def starts(self, text: str) -> list[int]:
         """Return the first character of each token that `ids` returns for a text."""
-        with library_panics():
+        with LibraryPanics():
             encoding = self._corpus_backend.encode(replace_lone_surrogates(text), add_special_tokens=False)
         return [start for start, _ in encoding.offsets]
 
@@ -390,7 +397,7 @@ class Tokenizer(ABC):
             check_integer(number, f"ids[{place}]", minimum=0, maximum=self.vocab_size - 1)
             for place, number in enumerate(iterate(ids, "ids", "number"))
         ]
-        with library_panics():
+        with LibraryPanics():
             text: str = self._backend.decode(numbers, skip_special_tokens=False)
         return text
 

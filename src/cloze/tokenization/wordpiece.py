@@ -6,6 +6,7 @@ rare Unicode, is `cloze.tokenization.google_tokenizer`.
 """
 
 import json
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +22,7 @@ from cloze.errors import InputError
 from cloze.file_names import ADDED_TOKENS_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, VOCAB_FILE
 from cloze.tokenization.google_tokenizer import GoogleTokenizer
 from cloze.tokenization.special_tokens import CLS, CONTINUATION, ROLES, SEP, SPECIAL_TOKENS, UNK
-from cloze.tokenization.tokenizer import Tokenizer
+from cloze.tokenization.tokenizer import Ids, Tokenizer
 from cloze.tokenization.tokenizer_class import MAX_INPUT_CHARS_PER_WORD
 from cloze.tokenization.tokenizer_files import ADDED_TOKENS_KEY, MAX_WORD_KEY, AddedToken
 from cloze.tokenization.vocabulary import check_vocabulary
@@ -78,8 +79,24 @@ class WordPieceTokenizer(Tokenizer):
     def ids(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
         """Tokenize many texts at once; words are cached between calls, if no words are added to the vocabulary."""
         texts = check_texts(texts)
-        is_short = sum(map(len, texts)) < _MIN_CACHED_CHARACTERS
-        return super().ids(texts) if is_short or self.added_words else self._word_cache.ids(texts)
+        return self._word_cache.ids(texts) if self._caches(texts) else super().ids(texts)
+
+    def text_ids(self, texts: Sequence[str]) -> list[Ids]:
+        if not self._caches(texts):
+            return super().text_ids(texts)
+        flat, lengths = self._word_cache.ids(texts)
+        ids = [array("I", part.tobytes()) for part in np.split(flat, np.cumsum(lengths)[:-1])]
+        for i, text in enumerate(texts):
+            # the cache takes special tokens as plain text
+            if any(
+                token.content in text or (token.normalized and self.lowercase)
+                for token in self._special_tokens.values()
+            ):
+                [ids[i]] = super().text_ids([text])
+        return ids
+
+    def _caches(self, texts: Sequence[str]) -> bool:
+        return not self.added_words and sum(map(len, texts)) >= _MIN_CACHED_CHARACTERS
 
     def text_of(self, token_id: int) -> str:
         return self.tokens[token_id]

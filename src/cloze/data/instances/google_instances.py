@@ -247,7 +247,7 @@ class GoogleInstances:
         return PretrainingBatch.from_flat(
             ids.flatten().to_numpy().astype(np.int64),
             is_b_T.astype(np.int64),
-            lengths_B,
+            lengths_B.tolist(),
             masked_lm_positions=np.repeat(starts_B, predictions_B) + predicted.flatten().to_numpy(),
             masked_lm_ids=predicted_ids.flatten().to_numpy().astype(np.int64),
             next_sentence_labels=labels_B.to_numpy().astype(np.int64),

@@ -185,7 +185,7 @@ class DynamicInstances:
         return PretrainingBatch.from_flat(
             masked_T,
             np.repeat(np.tile(np.arange(segments), len(positions)), tokens_BS.ravel()),
-            np.diff(cu_seqlens),
+            np.diff(cu_seqlens).tolist(),
             masked_lm_positions=masked_lm_positions,
             masked_lm_ids=masked_lm_ids,
             next_sentence_labels=plan.next_sentence_labels[positions],
