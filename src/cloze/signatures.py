@@ -158,8 +158,8 @@ def checks_arguments(
                         hints[name] = evaluate_annotation(signature.parameters[name].annotation, function)
                     check_kind(value, hints[name], name)
                     names.add(name)
-            for name, others in EXCLUDED.items():
-                for other in (other for other in others if {name, other} <= names):
+            for name in (name for name in EXCLUDED if name in names):
+                for other in (other for other in EXCLUDED[name] if other in names):
                     what = f"cannot be combined with `{name}`"
                     raise InputError(what, where=other, remedy="Leave out one of them")
             return function(*args, **(of_group | kwargs))
@@ -175,6 +175,7 @@ def checks_arguments(
     return wrap
 
 
+_SIMILAR: dict[Any, Any] = {Any: object, int: SupportsIndex, float: SupportsFloat, Path: os.PathLike}
 _KINDS = {
     bool: "True or False",
     int: "a whole number",
@@ -216,6 +217,5 @@ def _is_of(value: object, hint: Any) -> bool:
         return any(type(value) is type(choice) and value == choice for choice in get_args(hint))
     if kind in (Sequence, Iterable):
         return is_ordered(value)
-    similar = {Any: object, int: SupportsIndex, float: SupportsFloat, Path: os.PathLike}
     is_number = kind in (int, float)
-    return isinstance(value, similar.get(kind, kind)) and not (is_number and isinstance(value, bool))
+    return isinstance(value, _SIMILAR.get(kind, kind)) and not (is_number and isinstance(value, bool))
