@@ -25,14 +25,7 @@ from cloze.markdown import render_markdown
 from cloze.model_paths import is_graph, resolve_checkpoint
 from cloze.models.config_file import load_labels
 from cloze.models.encoder import get_encoder
-from cloze.models.engine import (
-    ENCODER_FACTS,
-    GRAPH_KIND,
-    GRAPH_PACKAGES,
-    INPUTS,
-    MODEL_ITSELF,
-    VectorOutput,
-)
+from cloze.models.engine import ENCODER_FACTS, GRAPH_KIND, GRAPH_PACKAGES, INPUTS, MODEL_ITSELF, VectorOutput
 from cloze.models.external_weights import ExternalModel, load_external_model
 from cloze.models.heads import BertForFeatureExtraction, SentenceEncoder
 from cloze.models.sentence_transformers import load_sentence_encoder_config, save_sentence_encoder_config
