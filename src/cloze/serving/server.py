@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
@@ -30,6 +31,7 @@ from cloze.serving.limits import Limits
 from cloze.serving.queue import Queue
 
 _MAX_PORT = 65_535
+_MAX_KEY_LINE = 8_194  # a key of 8,192 characters and its line end
 _EVALUATION_ENDINGS = (".jsonl", ".ndjson", ".csv", ".tsv")
 _BACKLOG = 128  # connections that wait to be accepted
 _LAST_BATCH_SECONDS = 2.0
@@ -197,11 +199,16 @@ class KeyFile:
         return ()
 
     def _read(self) -> frozenset[str]:
+        lines = list[str]()
         try:
-            text = self._file.read_text("latin-1")
+            with self._file.open(encoding="latin-1") as stream:
+                for line in iter(partial(stream.readline, _MAX_KEY_LINE), ""):
+                    lines.append(line)
+                    if not line.endswith("\n"):  # the last one, or too long, as in /dev/zero
+                        break
         except OSError as error:
             raise InputError(error.strerror or str(error), where=self._file) from error
-        keys = [line.strip() for line in text.rstrip().splitlines()] or [""]
+        keys = list(map(str.strip, "".join(lines).rstrip().split("\n")))
         for number, key in enumerate(keys, 1):
             if not re.fullmatch("[!-~]{16,8192}", key):
                 what = f"line {number} has not 16 to 8,192 printable ASCII characters without a space"

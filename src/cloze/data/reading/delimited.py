@@ -120,9 +120,8 @@ def split_rows(
 ) -> Iterator[tuple[list[str], str]]:
     """Yield the cells of each row, and "file:line"; empty lines are left out unless `keep_empty`."""
     for text, where in lines:
-        if (
-            text.rstrip("\r") or num_columns == 1 or keep_empty
-        ):  # an empty line is a row of a table with one column
+        # an empty line is a row of a table with one column
+        if text.rstrip("\r") or num_columns == 1 or keep_empty:
             yield split_cells(text, separator, where, lines, quoted=quoted), where
 
 

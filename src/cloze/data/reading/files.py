@@ -208,7 +208,7 @@ class LineReader:
         on_disk: the file whose position shows the progress.
         begin: byte to begin at; a line cut there is left out. Only 0 if the file is compressed.
         max_line_bytes: a longer line is an error, and not read whole.
-        strip: remove white space around each line, not only its \n.
+        strip: remove white space around each line, not only its LF.
         encoding: `UTF_8` if the user cannot say another one.
     """
 

@@ -168,7 +168,9 @@ class Source:
             lines.append(line)
             size += len(line) + 1
             if size > MAX_WHOLE_BYTES:
-                what = f"over {MAX_WHOLE_BYTES // 10**6} MB, which is too large to read into memory as a whole"
+                what = (
+                    f"over {MAX_WHOLE_BYTES // 10**6} MB, which is too large to read into memory as a whole"
+                )
                 remedy = "Split it, or write one object a line and call it .jsonl"
                 raise InputError(what, where=self, remedy=remedy)
         return "\n".join(lines)
