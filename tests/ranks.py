@@ -3,7 +3,6 @@
 import faulthandler
 import multiprocessing
 import os
-import socket
 import time
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
@@ -17,14 +16,6 @@ from forked import PRELOADED
 
 SECONDS = 240
 """Time of a rank; one that hangs says where, before the test's own time limit ends it."""
-
-
-def free_port() -> int:
-    """Return a port that no process uses."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 class Ranks:

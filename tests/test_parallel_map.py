@@ -104,7 +104,9 @@ def test_worker_that_dies_while_another_starts_is_a_run_error(monkeypatch):
     def launch_after_a_death(self: Popen, process: SpawnProcess) -> None:
         for other in multiprocessing.active_children():
             other.kill()
-            time.sleep(1)  # until the pool notices and closes the queue that the new worker reads
+            with contextlib.closing(deadline(60)) as ticks:
+                while not process._args[0]._closed:  # the queue of the pool, which has not noticed the death
+                    next(ticks)
         launch(self, process)
 
     monkeypatch.setattr(Popen, "_launch", launch_after_a_death)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from torch.distributed import TCPStore
 
 import cloze
 from cloze import artifacts
@@ -21,7 +22,7 @@ from cloze.training.checkpoints import CheckpointConfig, read_state
 from cloze.training.distributed import DistributionConfig
 from cloze.training.metrics_log import METRICS, read_metrics
 from cloze.training.run_directory import ENVIRONMENT
-from ranks import Ranks, free_port
+from ranks import Ranks
 from runs import assert_same_run, pretrain, resume_pretraining, rows, weights
 
 pytestmark = pytest.mark.slow
@@ -34,9 +35,8 @@ def _assert_same_losses(one: Path, other: Path, *, tolerance: float) -> None:
         ours, theirs = rows(one, kind), rows(other, kind)
         assert [row["step"] for row in ours] == [row["step"] for row in theirs]
         assert [row.get("tokens") for row in ours] == [row.get("tokens") for row in theirs]
-        np.testing.assert_allclose(
-            [row["loss"] for row in ours], [row["loss"] for row in theirs], rtol=tolerance
-        )
+        losses = ([row["loss"] for row in of_run] for of_run in (ours, theirs))
+        np.testing.assert_allclose(*losses, rtol=tolerance)
 
 
 @pytest.fixture(scope="module")
@@ -212,8 +212,11 @@ def test_torchrun_restarts_a_run_that_is_killed_ten_times_bit_identically(nano, 
 def test_two_launchers_act_as_two_machines(nano, tmp_path):
     assert Ranks(2, pretrain, nano, tmp_path / "one-machine").join() == [0, 0]
     settings = _settings(nano, tmp_path / "settings.toml")
-    hosts = ("--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d")
-    meeting = f"--rdzv-endpoint=localhost:{free_port()}"
+    hosts = ("--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", "--rdzv-conf=is_host=false")
+    store = TCPStore(
+        "127.0.0.1", 0, is_master=True, wait_for_workers=False
+    )  # whose port nobody else can take
+    meeting = f"--rdzv-endpoint=127.0.0.1:{store.port}"
     launchers = [_torchrun(tmp_path / "two", settings, *hosts, meeting) for _ in range(2)]
     outcomes = [launcher.communicate(timeout=120) for launcher in launchers]
     assert [launcher.returncode for launcher in launchers] == [0, 0], outcomes
