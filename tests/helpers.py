@@ -142,11 +142,6 @@ class CountingBar(Bar):
         self.done += amount
 
 
-def read_all_files(directory: Path) -> dict[str, bytes]:
-    """Return the content of every file in a directory."""
-    return {file.name: file.read_bytes() for file in directory.iterdir()}
-
-
 def flip_bit(file: Path) -> None:
     """Flip a bit in the middle of a file."""
     content = bytearray(file.read_bytes())

@@ -13,6 +13,8 @@ from threading import Event, Thread
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from helpers import read_tree
+
 LARGE = (".safetensors", ".bin", ".h5", ".parquet")
 """Endings of the files that the server keeps in Git LFS: others are small files of git."""
 SMALL_BYTES = 5000
@@ -78,7 +80,7 @@ class Hub:
 
     def add_model(self, repo: str, directory: Path, revision: str = "main") -> str:
         """Add the files of a directory as a commit and return it."""
-        return self.add(self.models, repo, read_files(directory), revision)
+        return self.add(self.models, repo, read_tree(directory), revision)
 
     def add(self, repos: dict[str, Repo], repo: str, files: Contents, revision: str = "main") -> str:
         for name, data in files.items():
@@ -99,15 +101,6 @@ class Hub:
             for path in self.paths()
             if (match := _FILE.fullmatch(path) or _BLOB.fullmatch(path))
         ]
-
-
-def read_files(directory: Path) -> Contents:
-    """Return the files of a directory by their names."""
-    return {
-        file.relative_to(directory).as_posix(): file.read_bytes()
-        for file in sorted(directory.rglob("*"))
-        if file.is_file()
-    }
 
 
 @contextmanager

@@ -252,9 +252,8 @@ def test_full_disk_is_a_run_error_and_leaves_nothing(tmp_path):
         except RunError as error:
             print(error.exit_code, error)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"1 {tmp_path / 'out'}: cannot write: File too large")
     assert os.listdir(tmp_path) == []
 

@@ -62,9 +62,8 @@ class FailAt(Recorder):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(
-        write_checkpoint(tmp_path_factory.mktemp("m") / "tiny", cloze.BertModel(tiny_config(TOKENS)), TOKENS)
-    )
+    encoder = cloze.BertModel(tiny_config(TOKENS))
+    return str(write_checkpoint(tmp_path_factory.mktemp("m") / "tiny", encoder, TOKENS))
 
 
 def train(model: str, run: Path, *callbacks: Callback, **settings: Any) -> object:
@@ -192,9 +191,7 @@ def test_tensorboard_has_the_numbers_of_the_log(model, tmp_path):
 
 
 @pytest.mark.timeout(60)
-def test_undefined_numbers_and_a_clock_that_is_set_back_do_not_stop_a_run(
-    tmp_path, monkeypatch, caplog, capfd
-):
+def test_undefined_numbers_and_a_clock_set_back_do_not_stop_a_run(tmp_path, monkeypatch, caplog, capfd):
     pytest.importorskip("tensorboardX")
     writer = TensorBoardWriter()
     writer.on_start(tmp_path, {}, 0)
@@ -222,9 +219,8 @@ def test_an_error_of_a_service_is_one_line(model, tmp_path, monkeypatch, method)
 
     monkeypatch.setattr(wandb, "init", lambda **_: Run())
     monkeypatch.setattr(wandb if method == "init" else Run, method, fail)
-    with pytest.raises(
-        cloze.RunError, match=r"^wandb: LookupError: no such project\. `resume` continues the run\.$"
-    ):
+    message = r"^wandb: LookupError: no such project\. `resume` continues the run\.$"
+    with pytest.raises(cloze.RunError, match=message):
         train(model, tmp_path / "run", WandbWriter())
 
 
@@ -266,9 +262,8 @@ def test_mlflow_has_the_numbers_of_the_log(model, tmp_path, monkeypatch):
     assert (run.info.status, run.info.run_name) == ("FINISHED", "run")
     assert run.data.params["optimizer.learning_rate"] == "5e-05"
     history = client.get_metric_history(run.info.run_id, "validation/accuracy")
-    assert {point.step: point.value for point in history} == values_of(
-        tmp_path / "run", "validation", "accuracy"
-    )
+    accuracies = values_of(tmp_path / "run", "validation", "accuracy")
+    assert {point.step: point.value for point in history} == accuracies
 
 
 @pytest.mark.slow

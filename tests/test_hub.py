@@ -18,7 +18,8 @@ from cloze.config import read_toml
 from cloze.hub import HubName, parse_hub_name
 from cloze.model_paths import resolve_checkpoint
 from cloze.models.checkpoint import load_model
-from hub_server import Hub, read_files
+from helpers import read_tree
+from hub_server import Hub
 
 # of huggingface_hub's uploads
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
@@ -189,7 +190,7 @@ def test_a_bare_name_never_sends_anything(hub, commit, tmp_path, monkeypatch, ca
 
 
 def test_a_revision_is_a_branch_a_tag_or_a_commit(hub, commit, written, tmp_path):
-    other = hub.add(hub.models, NAME, read_files(written) | {"README.md": b"other"}, "refs/pr/1")
+    other = hub.add(hub.models, NAME, read_tree(written) | {"README.md": b"other"}, "refs/pr/1")
     hub.models[NAME].refs["v1.0"] = commit
     assert resolve_checkpoint(f"{URL}@refs/pr/1").name == other
     assert resolve_checkpoint(f"{URL}@v1.0").name == commit
@@ -197,7 +198,7 @@ def test_a_revision_is_a_branch_a_tag_or_a_commit(hub, commit, written, tmp_path
     assert resolve_checkpoint(f"{URL}@{commit}").name == commit
     assert hub.requests == []  # a commit always has the same files
     assert resolve_checkpoint(URL).name == commit
-    newest = hub.add(hub.models, NAME, read_files(written) | {"vocab.txt": b"[PAD]\n"})
+    newest = hub.add(hub.models, NAME, read_tree(written) | {"vocab.txt": b"[PAD]\n"})
     assert resolve_checkpoint(URL).name == newest
     assert hub.downloads() == ["vocab.txt"]
 
@@ -264,7 +265,7 @@ def test_a_broken_download_continues(hub, commit, written, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)
     hub.broken_after = [3000]
     directory = resolve_checkpoint(URL)
-    assert read_files(directory)["model.safetensors"] == (written / "model.safetensors").read_bytes()
+    assert read_tree(directory)["model.safetensors"] == (written / "model.safetensors").read_bytes()
     ranges = [headers.get("Range") for _, path, headers in hub.requests if path.startswith("/lfs/")]
     assert ranges[-1] == "bytes=3000-"
 
@@ -309,9 +310,8 @@ def test_a_file_with_another_hash_is_not_kept(hub, commit, written, capsys, monk
 @pytest.mark.protected
 def test_a_killed_download_leaves_no_part_of_a_file(hub, commit, written):
     hub.stalls_after = 3000
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cloze", "fill", "-m", URL, TEXT], stderr=subprocess.DEVNULL
-    )
+    command = [sys.executable, "-m", "cloze", "fill", "-m", URL, TEXT]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     while process.poll() is None and not any(path.startswith("/lfs/") for path in hub.paths()):
         time.sleep(0.02)
     process.kill()
@@ -322,13 +322,13 @@ def test_a_killed_download_leaves_no_part_of_a_file(hub, commit, written):
     assert not any("torch" in headers["user-agent"] for _, _, headers in hub.requests)
     assert not (snapshot(hub, commit) / "model.safetensors").exists()
     directory = resolve_checkpoint(URL)
-    assert read_files(directory)["model.safetensors"] == (written / "model.safetensors").read_bytes()
+    assert read_tree(directory)["model.safetensors"] == (written / "model.safetensors").read_bytes()
 
 
 @pytest.mark.protected
 @pytest.mark.parametrize("missing", [("config.json",), ("model.safetensors",), ("vocab.txt",)])
 def test_a_repository_without_a_model_is_one_line(hub, written, capsys, missing):
-    files = {name: data for name, data in read_files(written).items() if name not in missing}
+    files = {name: data for name, data in read_tree(written).items() if name not in missing}
     hub.add(hub.models, NAME, files)
     line = error_of(capsys, "fill", "-m", URL, TEXT, code=2)
     assert ("no tokenizer" if missing == ("vocab.txt",) else f"no {missing[0]}") in line
@@ -336,7 +336,7 @@ def test_a_repository_without_a_model_is_one_line(hub, written, capsys, missing)
 
 @pytest.mark.protected
 def test_pickled_weights_are_read_by_import_alone(hub, written, tmp_path, capsys):
-    files = {name: data for name, data in read_files(written).items() if not name.endswith(".safetensors")}
+    files = {name: data for name, data in read_tree(written).items() if not name.endswith(".safetensors")}
     weights = load_file(written / "model.safetensors")
     torch.save(weights, tmp_path / "weights")
     commit = hub.add(hub.models, NAME, files | {"pytorch_model.bin": (tmp_path / "weights").read_bytes()})
@@ -374,7 +374,7 @@ def test_a_run_keeps_its_commit(hub, commit, written, tmp_path):
     card = (resolve_checkpoint(run) / "README.md").read_text()
     assert f"base_model: {NAME}\n" in card.split("---")[1]
     assert f"From `{URL}` at commit `{commit}` of the Hugging Face Hub" in card
-    hub.add(hub.models, NAME, read_files(written) | {"vocab.txt": b"[PAD]\n"})
+    hub.add(hub.models, NAME, read_tree(written) | {"vocab.txt": b"[PAD]\n"})
     hub.requests.clear()
     assert main(["finetune", "-o", str(run), "--resume"]) == 0
     assert hub.requests == []

@@ -104,9 +104,8 @@ def names_that_windows_refuses(names: Sequence[str]) -> list[str]:
 
 
 def test_a_clone_fits_on_windows():
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, check=True, encoding="utf-8"
-    )
+    command = ["git", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=True, encoding="utf-8")
     names = listed.stdout.strip("\0").split("\0")
     assert len(names) > 500
     assert names_that_windows_refuses(names) == []

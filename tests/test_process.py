@@ -151,9 +151,7 @@ def test_a_process_that_has_loaded_openmp_without_torch_is_told_too():
     assert read_settings(program)["WARNED"] == "1"
 
 
-def test_a_process_that_has_loaded_torch_is_told_what_was_too_late_unless_the_environment_says_it(
-    environment, monkeypatch
-):
+def test_a_process_that_has_loaded_torch_is_told_unless_the_environment_says_it(environment, monkeypatch):
     with pytest.warns(UserWarning, match="OpenMP is loaded already"):
         configure_threads()
     assert os.environ["GOMP_SPINCOUNT"] == "4000", "of the processes that this one starts"
@@ -166,9 +164,7 @@ def test_a_process_that_has_loaded_torch_is_told_what_was_too_late_unless_the_en
 
 @linux
 @pytest.mark.parametrize(("quota", "threads"), [(2, "2"), (8, None)])
-def test_a_quota_is_the_number_of_threads(
-    environment, eight_processors, monkeypatch, one_thread, quota, threads
-):
+def test_a_quota_sets_the_threads(environment, eight_processors, monkeypatch, one_thread, quota, threads):
     monkeypatch.setattr(process, "usable_processors", lambda: quota)
     monkeypatch.setenv("GOMP_SPINCOUNT", "4000")
     torch.set_num_threads(4)
@@ -188,9 +184,7 @@ def test_threads_of_all_workers_are_no_more_than_the_processors(monkeypatch, one
     assert place_workers(workers, "cpu").threads == threads
 
 
-@pytest.mark.parametrize(
-    ("value", "threads"), [("3", 3), ("4,2", 4), ("", None), ("0", None), ("many", None)]
-)
+@pytest.mark.parametrize(("value", "threads"), [("3", 3), ("4,2", 4), ("", None), ("0", None), ("x", None)])
 def test_the_number_of_threads_is_read_as_openmp_reads_it(value, threads, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", value)
     assert openmp_threads() == threads

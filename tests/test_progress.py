@@ -43,9 +43,8 @@ def run_in_terminal(program, width, term):
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], stderr=slave, env=environment | {"TERM": term, "NO_COLOR": "1"}
-    )
+    environment |= {"TERM": term, "NO_COLOR": "1"}
+    process = subprocess.Popen([sys.executable, "-c", program], stderr=slave, env=environment)
     os.close(slave)
     output = b""
     with os.fdopen(master, "rb", buffering=0) as stream:

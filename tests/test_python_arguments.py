@@ -32,21 +32,8 @@ TOKENS = (*SPECIAL, *"abcdefgh", "##a")
 TEXT = Path(__file__)
 FRAME = pd.DataFrame({"id": [1], "text": ["b"]})
 NO_TEXT: tuple[Any, ...] = (
-    *(
-        None,
-        float("nan"),
-        np.float32("nan"),
-        pd.NA,
-        5,
-        2.5,
-        True,
-        {"a": "b"},
-        {"a"},
-        b"a",
-        object(),
-        len,
-        str,
-    ),
+    *(None, float("nan"), np.float32("nan"), pd.NA, 5, 2.5, True),
+    *({"a": "b"}, {"a"}, b"a", object(), len, str),
     *(np.array("a"), np.array([["a", "b"]]), pa.table({"text": ["a"]}), FRAME, {"text": ["a"]}, [None]),
     *({"text": np.array(["a"])}, torch.tensor([1.5]), ("a", "b"), ["a"]),
 )
@@ -61,9 +48,8 @@ class Loaded:
         labels = task_of("classification", labels=("x", "y"))
         tagging = task_of("tagging", labels=("O", "B-X", "I-X"))
         squad = task_of("squad_v2", doc_stride=5, null_threshold=1.0, max_query_length=4)
-        self.path = write_checkpoint(
-            place / "model", BertForPreTraining(cloze.BertModel(tiny_config(TOKENS))), TOKENS
-        )
+        pretrained = BertForPreTraining(cloze.BertModel(tiny_config(TOKENS)))
+        self.path = write_checkpoint(place / "model", pretrained, TOKENS)
         pairs = write_finetuned(place / "matcher", labels.with_settings({"pair_column": "pair"}), TOKENS)
         self.match = cloze.TextClassifier.load(pairs, device="cpu")
         classifier = write_finetuned(place / "classifier", labels, TOKENS)

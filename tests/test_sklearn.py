@@ -157,12 +157,8 @@ def test_wrong_input_is_named(classifier):
             clone(classifier).fit(TEXTS, [LABELS[0], missing, *LABELS[2:]])
     with pytest.raises(ValueError, match="continuous"):
         clone(classifier).fit(TEXTS, np.linspace(0, 1, 40))
-    for key, value in (
-        ("epochs", 9),
-        ("train", "a.csv"),
-        ("optimizer", {"learning_rate": 0.1}),
-        ("classification.labels", ["b", "a"]),
-    ):
+    arguments = {"epochs": 9, "train": "a.csv", "optimizer": {"learning_rate": 0.1}}
+    for key, value in (arguments | {"classification.labels": ["b", "a"]}).items():
         with pytest.raises(InputError, match=f"^settings: {key}.* is set by an argument"):
             clone(classifier).set_params(settings={key: value}).fit(TEXTS, LABELS)
     with pytest.raises(InputError, match=r"^settings: 'epochs' is not a mapping"):

@@ -135,22 +135,20 @@ def test_measures_equal_a_recount(dataset, tokenizer, whole_word, phase):
     assert stats.max_predictions_per_seq == most
     assert stats.skipped_documents == sum(len(row) == 1 for row in split_rows(dataset, "train"))
     assert sum(stats.lengths.bin_counts) == len(plan)
-    measured = {measure.name: measure.measured for measure in stats.measures}
-    assert measured == pytest.approx(
-        {
-            "positions filled": tokens / (length * len(plan)),
-            "sequences of full length": full / len(plan),
-            "tokens cut off to fit": 1 - (tokens - 3 * len(plan)) / planned,
-            "pairs with a random B (NotNext)": random_b / len(plan),
-            "random Bs from the document of A": 0.0,
-            "other Bs that follow their A": 1.0,
-            "positions predicted": predicted / tokens,
-            "predictions per sequence": predicted / len(plan),
-            "of these, replaced by [MASK]": hidden / predicted,
-            "of these, replaced by a random token": (predicted - hidden - kept) / predicted,
-            "of these, left as they are": kept / predicted,
-        }
-    )
+    expected = {
+        "positions filled": tokens / (length * len(plan)),
+        "sequences of full length": full / len(plan),
+        "tokens cut off to fit": 1 - (tokens - 3 * len(plan)) / planned,
+        "pairs with a random B (NotNext)": random_b / len(plan),
+        "random Bs from the document of A": 0.0,
+        "other Bs that follow their A": 1.0,
+        "positions predicted": predicted / tokens,
+        "predictions per sequence": predicted / len(plan),
+        "of these, replaced by [MASK]": hidden / predicted,
+        "of these, replaced by a random token": (predicted - hidden - kept) / predicted,
+        "of these, left as they are": kept / predicted,
+    }
+    assert {measure.name: measure.measured for measure in stats.measures} == pytest.approx(expected)
 
 
 def test_measures_hold_for_correct_instances(audit):
@@ -193,9 +191,8 @@ def test_shown_instances_are_those_of_training(dataset, audit, tokenizer):
         assert shown.label == ("NotNext" if batch.next_sentence_labels[0] else "IsNext")
         assert (shown.documents[0] == shown.documents[1]) == (shown.label == "IsNext")
         for segment, number in zip(shown.segments, shown.documents, strict=True):
-            text = " ".join(
-                tokenizer.tokens[p] for sentence in rows_of(dataset.documents)[number] for p in sentence
-            )
+            sentences = rows_of(dataset.documents)[number]
+            text = " ".join(tokenizer.tokens[p] for sentence in sentences for p in sentence)
             assert " ".join(token.target or token.read for token in segment) in text
 
 

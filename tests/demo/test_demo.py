@@ -74,9 +74,8 @@ def test_the_demo_runs_all_stages_and_opens_no_connection(tmp_path, capsys, conn
 
 def _check_printed_commands(output: Path, progress: str, capsys: pytest.CaptureFixture[str]) -> None:
     commands = [shlex.split(line)[2:] for line in progress.splitlines() if line.strip().startswith("$ cloze")]
-    assert [command[0] for command in commands] == [
-        *("vocab", "corpus", "pretrain", "finetune", "fill", "fill", "next", "predict")
-    ]
+    verbs = ["vocab", "corpus", "pretrain", "finetune", "fill", "fill", "next", "predict"]
+    assert [command[0] for command in commands] == verbs
     for command, run in ((commands[2], "pretrained"), (commands[3], "novelist")):
         settings = read_toml(output / run / "run.toml")
         assert "budget_seconds" not in settings

@@ -27,9 +27,8 @@ def test_class_scores_and_confusion_equal_those_of_scikit_learn(seed):
     found = class_breakdown(gold, predicted, classes)
     names = [name for name in classes if name in {*gold, *predicted}]
     assert list(found.parts) == names
-    assert_equal_scores(
-        found, precision_recall_fscore_support(gold, predicted, labels=names, zero_division=0.0)
-    )
+    expected = precision_recall_fscore_support(gold, predicted, labels=names, zero_division=0.0)
+    assert_equal_scores(found, expected)
     assert found.matrix(names) == confusion_matrix(gold, predicted, labels=names).tolist()
     assert found.means["f1"] == pytest.approx(macro_f1(gold, predicted))
     errors = sum(part.errors for part in found.parts.values())

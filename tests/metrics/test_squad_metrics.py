@@ -107,9 +107,8 @@ def test_a_thousand_random_cases_score_as_by_the_rules():
         if len(set(sure.values())) == len(sure):  # of equal ones the first may be let in alone
             for name, score in (("exact", exact), ("f1", f1)):
                 best = _official_best(predictions, score, sure, answers)
-                assert (scores[f"best_{name}"], scores[f"best_{name}_thresh"]) == pytest.approx(
-                    best, abs=1e-9
-                )
+                found = scores[f"best_{name}"], scores[f"best_{name}_thresh"]
+                assert found == pytest.approx(best, abs=1e-9)
         answered = {key: accepted or ["x"] for key, accepted in answers.items()}
         exact, f1 = _official_scores(answered, predictions, 1)
         assert squad_v1_scores(answered, predictions) == pytest.approx(

@@ -24,9 +24,8 @@ def query_key_value(packed, dtype=torch.float32, device="cpu", head_size=5):
 def one_by_one(query, key, value, attends_to):
     """Attend within a sequence at a time, by torch's own attention."""
     contexts = []
-    for parts in zip(
-        *(tensor.transpose(0, 1).split(LENGTHS, 1) for tensor in (query, key, value)), strict=True
-    ):
+    parts_of_all = (tensor.transpose(0, 1).split(LENGTHS, 1) for tensor in (query, key, value))
+    for parts in zip(*parts_of_all, strict=True):
         parts = [part.flip(1) for part in parts] if attends_to == "right" else parts
         context = functional.scaled_dot_product_attention(*parts, is_causal=attends_to != "all")
         contexts.append(context.flip(1) if attends_to == "right" else context)

@@ -10,18 +10,10 @@ from cloze.models.bert import BertModel, initialize_weights
 from cloze.models.heads import BertForPreTraining, BertForSequenceClassification
 from model_heads import HEADS
 
+MILLIONS = {"tiny": 4.39, "mini": 11.17, "small": 28.76, "medium": 41.37, "base": 109.48, "large": 335.14}
 
-@pytest.mark.parametrize(
-    ("size", "millions"),
-    [
-        ("tiny", 4.39),
-        ("mini", 11.17),
-        ("small", 28.76),
-        ("medium", 41.37),
-        ("base", 109.48),
-        ("large", 335.14),
-    ],
-)
+
+@pytest.mark.parametrize(("size", "millions"), MILLIONS.items())
 def test_parameter_counts(size, millions):
     with torch.device("meta"):
         model = BertModel(BertModel.sizes()[size])
@@ -29,22 +21,6 @@ def test_parameter_counts(size, millions):
     assert round(num_parameters / 1e6, 2) == millions
     if size == "base":
         assert num_parameters == 109_482_240
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"hidden_size": 45}, "hidden_size = 45 is not a multiple of num_attention_heads = 4"),
-        ({"vocab_size": 0}, "vocab_size 0 is not positive"),
-        ({"hidden_act": "relu"}, "hidden_act = 'relu' is not a choice. Did you mean gelu"),
-        ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob 1.0 is not at least 0 and below 1"),
-        ({"attention_probs_dropout_prob": float("nan")}, "attention_probs_dropout_prob nan is not"),
-        ({"initializer_range": 0.0}, "initializer_range 0.0 is not above 0 and at most 1"),
-    ],
-)
-def test_impossible_architectures_are_refused(config, change, message):
-    with pytest.raises((ValueError, InputError), match=message):
-        dataclasses.replace(config, **change)
 
 
 def test_initial_weights_have_googles_distribution():

@@ -34,9 +34,10 @@ def encoder(config: BertConfig, randomize):
     return make
 
 
-@pytest.mark.parametrize(
-    ("attends_to", "same"), [("left", slice(0, 3)), ("right", slice(4, 7)), ("all", None)]
-)
+ALIKE = {"left": slice(0, 3), "right": slice(4, 7), "all": None}
+
+
+@pytest.mark.parametrize(("attends_to", "same"), ALIKE.items())
 def test_token_affects_only_tokens_that_attend_to_it(encoder, attends_to, same):
     model = encoder(attends_to)
     before, pooled = encode(model, IDS)

@@ -76,9 +76,7 @@ def test_texts_padded_on_the_left_equal_transformers(model_type, config, randomi
 
 
 @pytest.mark.parametrize("model_type", FAMILIES)
-def test_masked_words_have_the_activation_that_transformers_uses(
-    model_type, config, randomize, ragged, tmp_path
-):
+def test_masked_words_have_the_activation_of_transformers(model_type, config, randomize, ragged, tmp_path):
     encoder = make_encoder(model_type, replace(config, hidden_act="gelu_tanh"))
     ours = HEADS["masked words"].build(encoder).eval()
     randomize(ours)
@@ -88,9 +86,7 @@ def test_masked_words_have_the_activation_that_transformers_uses(
 
 
 @pytest.mark.parametrize(("model_type", "name"), CASES)
-def test_cloze_and_transformers_read_what_the_other_writes(
-    model_type, name, config, randomize, ragged, tmp_path
-):
+def test_cloze_and_transformers_read_each_others_files(model_type, name, config, randomize, ragged, tmp_path):
     head = HEADS[name]
     build = None if name == "encoder" else head.build
     ours = head.build(make_encoder(model_type, config)).eval()

@@ -99,9 +99,8 @@ class Copies(TorchFunctionMode):
 
 def test_angles_are_copied_to_a_device_once():
     thetas = {"global_rope_theta": 77.0, "local_rope_theta": 55.0}
-    config = ModernBertConfig(
-        vocab_size=9, hidden_size=8, num_attention_heads=2, num_hidden_layers=1, **thetas
-    )
+    sizes = {"vocab_size": 9, "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1}
+    config = ModernBertConfig(**sizes, **thetas)
     model, batch = ModernBertModel(config), to_device(collate([[1, 2, 3]]), "meta")
     counts = []
     for _ in range(3):

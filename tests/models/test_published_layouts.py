@@ -56,9 +56,7 @@ LAYOUTS = {
     ),
     "SciBERT": Layout("BertModel", old_names=True, tokenizer={"do_lower_case": True}),
     "BioBERT": Layout("BertForPreTraining", tied_copies=True, dtype=torch.float16),
-    "FinBERT": Layout(
-        "BertForSequenceClassification", position_ids=True, config={"label2id": {"a": 0, "b": 1}}
-    ),
+    "FinBERT": Layout("BertForSequenceClassification", config={"label2id": {"a": 0, "b": 1}}),
     "MiniLM": Layout("BertModel", bare=True, position_ids=True, config={"gradient_checkpointing": False}),
     "BGE": Layout("BertModel", bare=True, position_ids=True, dtype=torch.float16),
     "E5": Layout("BertModel", bare=True, pooler=False, dtype=torch.bfloat16),

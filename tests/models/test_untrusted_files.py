@@ -231,6 +231,10 @@ OTHER_CONFIGS = {
     "position_embedding_type": ("position_embedding_type", "relative_key"),
     "config.json: is_decoder is true": ("is_decoder", True),
     "vocab.txt: 40 tokens, config.json says vocab_size = 39": ("vocab_size", 39),
+    "vocab_size 0 is not positive": ("vocab_size", 0),
+    "hidden_dropout_prob 1.0 is not at least 0 and below 1": ("hidden_dropout_prob", 1.0),
+    "attention_probs_dropout_prob nan is not": ("attention_probs_dropout_prob", float("nan")),
+    "initializer_range 0.0 is not above 0 and at most 1": ("initializer_range", 0.0),
 }
 HUGE_CONFIGS = {
     "vocab_size 1000000000000 is more than": {"vocab_size": 10**12},

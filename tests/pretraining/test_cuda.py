@@ -76,17 +76,9 @@ def test_vectors_and_fills_equal_those_of_the_cpu(train):
 
 def test_a_task_is_fine_tuned_and_predicts(train, tmp_path):
     run = train("cpu")
+    settings = {"train": NOTES, "dev": NOTES, "model": run, "precision": "float32", "epochs": 2}
     results = {
-        device: cloze.finetune(
-            "classification",
-            train=NOTES,
-            dev=NOTES,
-            model=run,
-            output=tmp_path / f"notes-{device}",
-            device=device,
-            precision="float32",
-            epochs=2,
-        )
+        device: cloze.finetune("classification", **settings, output=tmp_path / device, device=device)
         for device in ("cuda", "cpu")
     }
     assert results["cuda"]["accuracy"] == results["cpu"]["accuracy"]

@@ -19,9 +19,8 @@ def checkpoint(finished: Path) -> Path:
 @pytest.mark.slow
 def test_held_out_evaluation_equals_that_of_the_run(finished, checkpoint, dataset, nano):
     measured = json.loads((finished.parent / "measured.json").read_text())
-    config = PretrainingEvaluationConfig(
-        max_seq_length=64, max_instances=40, masking=nano.masking, pairs=nano.pairs
-    )
+    of_run = {"masking": nano.masking, "pairs": nano.pairs}
+    config = PretrainingEvaluationConfig(max_seq_length=64, max_instances=40, **of_run)
     found = evaluate_pretrained(checkpoint, [dataset], config, device="cpu")
     values = {**found.masked_lm, **found.next_sentence}
     for task in ("masked_lm", "next_sentence"):

@@ -173,30 +173,12 @@ def test_pretraining_continues_from_a_published_encoder(model_type, nano, tmp_pa
     transformers.AutoModelForMaskedLM.from_config(config).save_pretrained(directory)
     run = tmp_path / "run"
     recipe = tmp_path / "nano.toml"
-    recipe.write_text(
-        to_toml({name: value for name, value in to_dict(nano).items() if name not in ("model", "pairs")})
-    )
+    settings = {name: value for name, value in to_dict(nano).items() if name not in ("model", "pairs")}
+    recipe.write_text(to_toml(settings))
     cloze.pretrain(data=nano.data, output=run, init=directory, config=recipe, steps=2)
     assert load_config(resolve_checkpoint(run, "latest")) == load_config(directory)
     shutil.rmtree(run / "checkpoints" / "step-00000002")
     resume_pretraining(run)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"size": "tiny", **WINDOW}, "local_attention is not a setting of the size tiny"),
-        (
-            {"size": "modern-tiny", "attends_to": "left"},
-            "attends_to is not a setting of the size modern-tiny",
-        ),
-        ({"size": "modern-tin"}, "'modern-tin' is not a choice. Choose from tiny, "),
-        ({"size": "modern-tiny", "options": {"local_attention": 1}}, "local_attention 1 is not at least 2"),
-    ],
-)
-def test_settings_of_another_encoder_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        ModelConfig(**settings)
 
 
 @pytest.mark.exhaustive

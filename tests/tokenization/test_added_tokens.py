@@ -99,9 +99,8 @@ def test_words_are_matched_in_a_corpus_and_special_tokens_are_not(tmp_path):
 
 def test_added_token_keeps_its_id_where_words_follow_it():
     tokens = (*TOKENS[:5], "zz", *TOKENS[5:])
-    tokenizer = cloze.WordPieceTokenizer(
-        tokens, added_tokens=(AddedToken("zz", special=False, in_wordpiece=False),)
-    )
+    added = AddedToken("zz", special=False, in_wordpiece=False)
+    tokenizer = cloze.WordPieceTokenizer(tokens, added_tokens=(added,))
     assert tokenizer.encode("azza").input_ids[1:-1] == [tokens.index(token) for token in ("a", "zz", "a")]
 
 

@@ -29,18 +29,12 @@ def test_golden_uncased(uncased_vocabulary):
 
 @pytest.mark.slow
 @pytest.mark.protected
-@pytest.mark.parametrize(
-    ("name", "lowercase"),
-    [
-        ("bert-base-uncased", True),
-        ("bert-base-cased", False),
-        ("bert-base-multilingual-cased", False),
-        ("bert-base-chinese", True),
-    ],
-)
-def test_golden_published_vocabularies(shared, name, lowercase):
+@pytest.mark.parametrize("kind", ["uncased", "cased", "multilingual-cased", "chinese"])
+def test_golden_published_vocabularies(shared, kind):
+    name = f"bert-base-{kind}"
     directory = shared / "data" / "vocab" / name
-    tokenizer = GoogleTokenizer(read_vocabulary(directory / "vocab.txt"), lowercase=lowercase)
+    vocabulary = read_vocabulary(directory / "vocab.txt")
+    tokenizer = GoogleTokenizer(vocabulary, lowercase=kind in ("uncased", "chinese"))
     with (shared / "golden" / "tokenization.jsonl").open(encoding="utf-8") as stream:
         next(stream)  # the settings
         rows = [json.loads(line) for line in stream]

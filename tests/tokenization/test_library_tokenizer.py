@@ -32,9 +32,8 @@ def byte_level(special: Sequence[str] = SPECIAL) -> tokenizers.Tokenizer:
     trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=list(special), initial_alphabet=alphabet)
     library.train_from_iterator(TEXTS, trainer)
     library.decoder = tokenizers.decoders.ByteLevel()
-    library.post_processor = processors.RobertaProcessing(
-        (special[2], 2), (special[0], 0), add_prefix_space=False
-    )
+    sep, cls = (special[2], 2), (special[0], 0)
+    library.post_processor = processors.RobertaProcessing(sep, cls, add_prefix_space=False)
     return library
 
 
@@ -98,9 +97,8 @@ def test_encodings_equal_the_library(ours, theirs, text, pair):
     assert encoding.tokens == expected.tokens
     assert encoding.sequence_ids == expected.sequence_ids
     texts = (text, pair)
-    for index, (start, end), (_, their_end) in zip(
-        expected.sequence_ids, encoding.offsets, expected.offsets, strict=True
-    ):
+    offsets = zip(expected.sequence_ids, encoding.offsets, expected.offsets, strict=True)
+    for index, (start, end), (_, their_end) in offsets:
         assert end == their_end
         if index is not None:
             covered = texts[index][start:end]
@@ -213,9 +211,8 @@ def test_offsets_cover_whole_words(tmp_path, name, trims):
     library.pre_tokenizer = pre_tokenizers.Sequence(PRE_TOKENIZERS[name])
     words = ["Ada", "woont", "in", "Gelre", ",", "sinds", "1912", "."]
     text = "Ada woont  in Gelre, sinds 1912."
-    trainer = trainers.BpeTrainer(
-        vocab_size=400, special_tokens=SPECIAL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
-    )
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=SPECIAL, initial_alphabet=alphabet)
     library.train_from_iterator([text] * 4, trainer)
     roberta = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=trims)
     library.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=trims), roberta])

@@ -191,9 +191,8 @@ def test_settings_of_both_files(tmp_path, library, settings, tokenizer_class):
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("name", ["BertTokenizer", "DistilBertTokenizerFast"])
 def test_a_vocabulary_without_tokenizer_json(tmp_path, settings, name):
-    directory = write(
-        tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], {**SETTINGS[settings], "tokenizer_class": name}
-    )
+    config = {**SETTINGS[settings], "tokenizer_class": name}
+    directory = write(tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], config)
     (directory / "tokenizer.json").unlink()
     error = compare(directory)
     said = {"none": "no do_lower_case", "another mask": "mask_token", "another [SEP]": "sep_token"}
@@ -325,9 +324,8 @@ def test_the_unknown_token_of_mpnet(tmp_path, settings, tokenizer_class):
 def test_another_unknown_id_than_that_of_xlm_roberta_is_refused(tmp_path):
     FAMILIES["xlm-roberta"].tokenizer(tmp_path).save_pretrained(tmp_path)
     edit_json(tmp_path / "tokenizer.json", "model", "unk_id", to=4)
-    with pytest.raises(
-        InputError, match=r"unk_id is 4, where XLMRobertaTokenizer has 3\. .*PreTrainedTokenizerFast"
-    ):
+    message = r"unk_id is 4, where XLMRobertaTokenizer has 3\. .*PreTrainedTokenizerFast"
+    with pytest.raises(InputError, match=message):
         load_tokenizer(tmp_path)
     edit_json(tmp_path / "tokenizer_config.json", "tokenizer_class", to="PreTrainedTokenizerFast")
     expected = AutoTokenizer.from_pretrained(tmp_path)("☃ film")["input_ids"]
@@ -337,9 +335,8 @@ def test_another_unknown_id_than_that_of_xlm_roberta_is_refused(tmp_path):
 @pytest.mark.slow
 def test_a_model_without_segments_answers_so_in_every_form(tmp_path):
     """As sentence-transformers, transformers, a copy of cloze and its graph do."""
-    write(
-        tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], {"do_lower_case": True, **INPUTS["no segments"]}
-    )
+    config = {"do_lower_case": True, **INPUTS["no segments"]}
+    write(tmp_path, LIBRARIES["uncased"], TEMPLATES["BERT's"], config)
     torch.manual_seed(1)
     sizes = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 3, "intermediate_size": 20}
     config = BertConfig(vocab_size=len(TOKENS), num_labels=1, initializer_range=0.5, **sizes)

@@ -161,9 +161,8 @@ def test_vocabulary_is_as_good_as_that_of_tokenizers(shared, name, size):
         text = stream.read(2_500_000).split("\n")
     learned_from, held_out = text[: len(text) * 4 // 5], count_words(text[len(text) * 4 // 5 :])
     library = BertWordPieceTokenizer()
-    library.train_from_iterator(
-        learned_from, vocab_size=size, special_tokens=reserved_tokens(size), show_progress=False
-    )
+    reserved = reserved_tokens(size)
+    library.train_from_iterator(learned_from, vocab_size=size, special_tokens=reserved, show_progress=False)
     ids = library.get_vocab()
     theirs, ours = (
         describe_text(WordPieceTokenizer.from_tokens(tokens), held_out)

@@ -366,9 +366,7 @@ def _links(run: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("links_written", range(1, 7))
-def test_a_run_that_dies_between_two_links_names_a_checkpoint_and_resumes(
-    whole, tmp_path, monkeypatch, links_written
-):
+def test_a_run_that_dies_between_two_links_is_read_and_resumes(whole, tmp_path, monkeypatch, links_written):
     write, written = file_io.write_link, []
 
     def die(path: Path, target: str) -> None:
@@ -665,13 +663,9 @@ def test_a_row_of_the_log_has_the_means_of_its_steps():
         MeasuredStep({"square": (4.0, 2)}, 0.1, 1.0, 10, 2.0),
         MeasuredStep({"square": (8.0, 2)}, 0.5, 5.0, 50, 4.0),
     ]
-    assert means_of_steps(steps, ("square",), CPU) == {
-        "loss": 3.0,
-        "square": 3.0,
-        "learning_rate": 0.5,
-        "gradient_norm": 3.0,
-        "tokens_per_second": 10.0,
-    }
+    means = {"loss": 3.0, "square": 3.0, "gradient_norm": 3.0}
+    last = {"learning_rate": 0.5, "tokens_per_second": 10.0}
+    assert means_of_steps(steps, ("square",), CPU) == means | last
 
 
 @pytest.fixture

@@ -47,9 +47,8 @@ def test_a_card_has_all_sections_and_a_thinned_curve(run):
         "tags: [bert, cloze]",
     ]
     sections = dict(section.split("\n", 1) for section in body.split("\n## ")[1:])
-    assert list(sections) == [
-        *["Use", "Intended use", "Limits", "Data", "Scores", "Curve", "License", "Made with", "Settings"]
-    ]
+    names = ["Use", "Intended use", "Limits", "Data", "Scores", "Curve", "License", "Made with", "Settings"]
+    assert list(sections) == names
     assert f"| learned from | `a&#124;b.tsv` | 7 examples | `{'ab' * 32}` |" in sections["Data"]
     assert "Evaluated on 3 examples of `dev.tsv` at step 30" in sections["Scores"]
     assert "| loss | 0.0333 |\n| accuracy | 0.5000 |" in sections["Scores"]

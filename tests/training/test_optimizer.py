@@ -124,9 +124,7 @@ def test_twenty_steps_end_with_googles_weights(google_nano, googles_steps, share
     with np.load(shared / "golden" / "google-nano" / "weights_step20.npz") as arrays:
         ended = _model(google_nano, {name: torch.from_numpy(array) for name, array in arrays.items()})
     for (name, ours), theirs in zip(model.named_parameters(), ended.parameters(), strict=True):
-        torch.testing.assert_close(
-            ours, theirs, rtol=1e-4, atol=2e-5, msg=lambda text, n=name: f"{n}: {text}"
-        )
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=2e-5, msg=lambda text, n=name: f"{n} {text}")
 
 
 @pytest.mark.parametrize("beta2", [0.999, 0.9999999, 0.0])

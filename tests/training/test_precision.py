@@ -66,9 +66,7 @@ def test_bfloat16_is_used_where_records_show_its_speed(device, instructions, pro
         ("auto", "meta", AMX, 384, "auto"),
     ],
 )
-def test_small_encoders_are_finetuned_in_float32_with_amx(
-    precision, device, instructions, hidden_size, expected
-):
+def test_small_encoders_are_finetuned_in_float32(precision, device, instructions, hidden_size, expected):
     found = finetuning_precision(precision, torch.device(device), instructions, hidden_size=hidden_size)
     assert found == expected
 

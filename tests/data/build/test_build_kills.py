@@ -17,7 +17,7 @@ from cloze.data.build.corpus import build_dataset
 from cloze.data.build.input_shards import ReadingConfig
 from cloze.data.build.parts import BuildConfig
 from cloze.data.build.vocabulary import VocabularyConfig, train_vocabulary
-from helpers import read_all_files, write_novel
+from helpers import read_tree, write_novel
 
 pytestmark = [
     pytest.mark.protected,
@@ -98,33 +98,25 @@ def kill_until_done(
             kills -= 1
         is_intact = output.exists() and not parts.exists()  # true after a kill at the very end, too
         assert is_intact or process.returncode
-        assert not output.exists() or read_all_files(output) == expected
+        assert not output.exists() or read_tree(output) == expected
         if is_intact:
             shutil.rmtree(output)
 
 
 def assert_build_survives_kills(
-    texts: Path,
-    directory: Path,
-    *,
-    verb: str,
-    shard_bytes: int,
-    part_characters: int,
-    kills: int,
-    seconds: float,
+    texts: Path, directory: Path, verb: str, reading: ReadingConfig, *, kills: int, seconds: float
 ) -> None:
     """Build in this process, then in processes that are killed."""
     (directory / "builder.py").write_text(BUILDER)
     vocabulary = directory / "vocabulary"
-    reading = ReadingConfig(shard_bytes=shard_bytes, part_characters=part_characters)
     train_vocabulary([texts], vocabulary, VocabularyConfig(reading=reading, size=SIZE))
-    expected = read_all_files(vocabulary)
+    expected = read_tree(vocabulary)
     if verb == "corpus":
         build_dataset([texts], vocabulary, directory / "expected", BuildConfig(reading=reading))
-        expected = read_all_files(directory / "expected")
-    sizes = [str(shard_bytes), str(part_characters), str(SIZE)]
+        expected = read_tree(directory / "expected")
+    sizes = [str(reading.shard_bytes), str(reading.part_characters), str(SIZE)]
     command = [sys.executable, str(directory / "builder.py"), verb, *sizes, str(texts), str(vocabulary)]
-    rng = random.Random(shard_bytes + kills)
+    rng = random.Random(reading.shard_bytes + kills)
     kill_until_done([*command, str(directory / "out")], expected, kills=kills, rng=rng, seconds=seconds)
     leftovers = {path.name for path in directory.iterdir()} - {"builder.py", "vocabulary", "expected"}
     assert all(name.startswith(".writing-out.parts-") for name in leftovers)  # of kills before the first part
@@ -142,27 +134,13 @@ READERS = [
 def test_build_of_a_novel_is_bit_identical_after_sigkill(tmp_path, verb, is_one_shard):
     (tmp_path / "build").mkdir()
     texts = write_novel(tmp_path / "novel.txt", 2000)
-    assert_build_survives_kills(
-        texts,
-        tmp_path / "build",
-        verb=verb,
-        shard_bytes=32_000_000 if is_one_shard else 40_000,
-        part_characters=20_000,
-        kills=2,
-        seconds=0.5,
-    )
+    reading = ReadingConfig(shard_bytes=32_000_000 if is_one_shard else 40_000, part_characters=20_000)
+    assert_build_survives_kills(texts, tmp_path / "build", verb, reading, kills=2, seconds=0.5)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.trials("kill", 20)
 @pytest.mark.parametrize(("verb", "is_one_shard"), READERS)
 def test_build_of_twelve_novels_is_bit_identical_after_twenty_sigkills(tmp_path, verb, is_one_shard):
-    assert_build_survives_kills(
-        NOVELS,
-        tmp_path,
-        verb=verb,
-        shard_bytes=32_000_000 if is_one_shard else 300_000,
-        part_characters=150_000,
-        kills=20,
-        seconds=1.5,
-    )
+    reading = ReadingConfig(shard_bytes=32_000_000 if is_one_shard else 300_000, part_characters=150_000)
+    assert_build_survives_kills(NOVELS, tmp_path, verb, reading, kills=20, seconds=1.5)

@@ -1,10 +1,13 @@
 """Exact duplicates equal those that a set finds, and are removed from shards."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import corpora
 from cloze.data.build.duplicates import DuplicateCounts, drop_from_shard, find_duplicates, text_digest
 from cloze.data.shards import Shard, to_offsets
 
@@ -31,9 +34,8 @@ def test_duplicates_are_those_that_a_set_finds(per_round, arrays):
 def test_a_digest_depends_on_text_and_lines():
     texts = (["a b"], ["a", "b"], ["ab"], ["a b "], ["\ud800"], ["日本"])
     assert len({text_digest(text) for text in texts}) == len(texts)
-    by_b2sum = (
-        "bb4549a9d91e839c"  # printf 'one\ntwo' | b2sum -l 64; data sets contain it, so it must not change
-    )
+    # printf 'one\ntwo' | b2sum -l 64; data sets contain it, so it must not change
+    by_b2sum = "bb4549a9d91e839c"
     assert text_digest(["one", "two"]) == int.from_bytes(bytes.fromhex(by_b2sum), "little")
 
 
@@ -76,7 +78,7 @@ def test_documents_and_paragraphs_are_dropped_from_a_shard(documents):
 
 def shard_of(documents: list, digests_of_documents: np.ndarray) -> Shard:
     """Make a shard in which the digest of a paragraph is its first token."""
-    sentences = [s for paragraphs in documents for _, some in paragraphs for s in some]
+    rows = [[sentence for _, some in paragraphs for sentence in some] for paragraphs in documents]
     starts, ends, digests, counts = [], [], [], []
     place = 0
     for paragraphs in documents:
@@ -87,11 +89,8 @@ def shard_of(documents: list, digests_of_documents: np.ndarray) -> Shard:
                 digests.append(some[0][0])
             place += len(some)
         counts.append(sum(kind != "short" for kind, _ in paragraphs))
-    return Shard(
-        token_ids=np.array([token for s in sentences for token in s], np.uint32),
-        sentence_offsets=to_offsets([len(s) for s in sentences]),
-        document_offsets=to_offsets([sum(len(some) for _, some in paragraphs) for paragraphs in documents]),
-        document_digests=digests_of_documents,
+    return replace(
+        corpora.shard_of(rows, digests_of_documents),
         paragraph_offsets=to_offsets(counts),
         paragraph_digests=np.array(digests, np.uint64),
         paragraph_starts=np.array(starts, np.int64),

@@ -23,7 +23,7 @@ from cloze.data.dataset import Dataset, DatasetInfo, choose_held_out_threshold
 from cloze.errors import InputError, RunError
 from cloze.progress import Progress
 from corpora import Rows, rows_of, save_vocabulary
-from helpers import read_all_files
+from helpers import read_tree
 
 WORDS = [f"w{n}" for n in range(60)]
 
@@ -113,9 +113,8 @@ def test_duplicate_paragraphs_are_dropped(tmp_path, vocabulary, config):
 )
 def test_steps_can_be_skipped(tmp_path, vocabulary, without, reading, dropped, kept):
     text = write(tmp_path / "text", document(1, 2), document(1, 2), document(2, 3))
-    config = BuildConfig(
-        reading=ReadingConfig(text_format=reading.text_format, cleaning=CleaningConfig(without=without))
-    )
+    cleaning = CleaningConfig(without=without)
+    config = BuildConfig(reading=replace(reading, cleaning=cleaning))
     summary = build_dataset([text], vocabulary, tmp_path / "data", config)
     repeats = (summary.duplicate_documents, summary.duplicate_paragraphs)
     assert tuple(r.dropped for r in repeats) == dropped
@@ -157,15 +156,13 @@ def test_at_least_two_documents_are_in_each_split(digests, fraction):
 
 
 @pytest.mark.parametrize(
-    ("num_documents", "num_sentences", "least", "most"),
+    ("num_documents", "sentences", "least", "most"),
     [(8, 40, 0.24, 0.26), (600, 1, 0.1, 0.103), (600, 40, 0.0369, 0.04)],
 )
 @pytest.mark.slow
-def test_a_tenth_is_held_out_until_40_000_tokens(
-    tmp_path, vocabulary, num_documents, num_sentences, least, most
-):
+def test_a_tenth_is_held_out_until_40_000_tokens(tmp_path, vocabulary, num_documents, sentences, least, most):
     """Of eight documents two, as there are at least two."""
-    numbers = [range(1000 * n, 1000 * n + num_sentences + 1) for n in range(num_documents)]
+    numbers = [range(1000 * n, 1000 * n + sentences + 1) for n in range(num_documents)]
     text = write(tmp_path / "text", *(document(*of) for of in numbers))
     build_dataset([text], vocabulary, tmp_path / "data", BuildConfig(reading=PARAGRAPHS))
     dataset = Dataset.open(tmp_path / "data")
@@ -186,7 +183,7 @@ def test_appending_equals_building_from_both(tmp_path, vocabulary, reading):
     config = BuildConfig(reading=reading, validation_fraction=0.2)
     both = build_dataset([first, second], vocabulary, tmp_path / "both", config)
     one = build_dataset([first], vocabulary, tmp_path / "data", config)
-    before = read_all_files(tmp_path / "data")
+    before = read_tree(tmp_path / "data")
     held_out_before = splits(tmp_path / "data")[1]
     two = build_dataset([second], None, tmp_path / "data", BuildConfig(reading=reading), append=True)
     assert rows(tmp_path / "data") == rows(tmp_path / "both")
@@ -196,7 +193,7 @@ def test_appending_equals_building_from_both(tmp_path, vocabulary, reading):
     assert [(r.dropped, r.kept, r.tokens) for r in added] == [
         (r.dropped, r.kept, r.tokens) for r in (both.duplicate_documents, both.duplicate_paragraphs)
     ]
-    after = read_all_files(tmp_path / "data")
+    after = read_tree(tmp_path / "data")
     assert {name: after[name] for name in before if name.endswith(".arrow")} == {
         name: content for name, content in before.items() if name.endswith(".arrow")
     }
@@ -262,21 +259,14 @@ def test_the_end_of_a_single_document_is_held_out(tmp_path, vocabulary, fraction
 
 def test_invalid_appends_are_refused(tmp_path, vocabulary):
     text = write(tmp_path / "text", *(document(n) for n in range(9)))
-    with pytest.raises(InputError, match="data: no such directory"):
-        build_dataset([text], vocabulary, tmp_path / "data", append=True)
     with pytest.raises(InputError, match=r"^vocabulary: is missing"):
         build_dataset([text], None, tmp_path / "data")
     build_dataset([text], vocabulary, tmp_path / "data")
-    before = read_all_files(tmp_path / "data")
-    save_vocabulary(tmp_path / "other", ["."])
-    with pytest.raises(InputError, match=r"other: is not the vocabulary of .*data\. Leave out `vocabulary`"):
-        build_dataset([text], tmp_path / "other", tmp_path / "data", append=True)
-    with pytest.raises(InputError, match=r"already exists\. Choose another name, add to it with `append` or"):
-        build_dataset([text], vocabulary, tmp_path / "data")
-    (tmp_path / "empty").write_text("\n")
+    before = read_tree(tmp_path / "data")
+    (tmp_path / "empty").write_text("\n\u200d\n")
     with pytest.raises(InputError, match="empty: no text in it"):
         build_dataset([tmp_path / "empty"], None, tmp_path / "data", append=True)
-    assert read_all_files(tmp_path / "data") == before
+    assert read_tree(tmp_path / "data") == before
     shard = tmp_path / "data" / "documents-00000.arrow"
     shard.write_bytes(shard.read_bytes().replace(b"\x07\x00", b"\x08\x00"))
     with pytest.raises(InputError, match=r"documents-00000\.arrow"):
@@ -292,11 +282,8 @@ def die(*args: object, **kwargs: object) -> None:
 @pytest.mark.parametrize(
     ("room", "name"),
     [
-        (os, "link"),
-        (DatasetInfo, "write"),
-        (artifacts, "sync_file"),
-        (build_directory, "mark_finished"),
-        (build_directory, "remove_parts"),
+        *((os, "link"), (DatasetInfo, "write"), (artifacts, "sync_file")),
+        *((build_directory, "mark_finished"), (build_directory, "remove_parts")),
     ],
 )
 @pytest.mark.protected
@@ -311,7 +298,7 @@ def test_a_kill_while_finalizing_leaves_the_old_or_the_new(
 
     if append:
         build_dataset([old], vocabulary, tmp_path / "data", config)
-    before = read_all_files(tmp_path / "data") if append else None
+    before = read_tree(tmp_path / "data") if append else None
     with monkeypatch.context() as patch:
         patch.setattr(room, name, die)
         with pytest.raises(KeyboardInterrupt):
@@ -319,7 +306,7 @@ def test_a_kill_while_finalizing_leaves_the_old_or_the_new(
     if name == "remove_parts":  # the data set has taken its place, and the parts are still there
         assert len(rows(tmp_path / "data")) == (18 if append else 9)
     else:
-        assert before == (read_all_files(tmp_path / "data") if append else None)
+        assert before == (read_tree(tmp_path / "data") if append else None)
         assert append or not (tmp_path / "data").exists()
     build()
     assert len(rows(tmp_path / "data")) == (18 if append else 9)
@@ -356,10 +343,10 @@ def test_a_finalized_output_is_not_taken_for_other_inputs(tmp_path, vocabulary, 
         patch.setattr(build_directory, "remove_parts", die)
         with pytest.raises(KeyboardInterrupt):
             build_dataset([one], vocabulary, tmp_path / "data", config)
-    before = read_all_files(tmp_path / "data")
+    before = read_tree(tmp_path / "data")
     with pytest.raises(InputError, match="data: already exists"):
         build_dataset([one, two], vocabulary, tmp_path / "data", config)
-    assert read_all_files(tmp_path / "data") == before
+    assert read_tree(tmp_path / "data") == before
     assert not (tmp_path / "data.parts").exists()
 
 
@@ -371,4 +358,4 @@ def test_parts_are_copied_without_hard_links(tmp_path, vocabulary, monkeypatch):
     build_dataset([text], vocabulary, tmp_path / "linked")
     monkeypatch.setattr(os, "link", refuse)
     build_dataset([text], vocabulary, tmp_path / "copied")
-    assert read_all_files(tmp_path / "linked") == read_all_files(tmp_path / "copied")
+    assert read_tree(tmp_path / "linked") == read_tree(tmp_path / "copied")

@@ -158,12 +158,8 @@ def test_parts_depend_on_their_settings_and_files_alone(tmp_path, texts):
     rewrite(texts[2], "2: mended\n")
     plan = plan_of([*texts, texts[0]])
     assert make_parts(tmp_path / "p", plan) == ["2: mended"]
-    assert contents(list_parts(tmp_path / "p", plan)) == [
-        *EXPECTED[:3],
-        "2: mended",
-        *EXPECTED[6:],
-        EXPECTED[0],
-    ]
+    expected = [*EXPECTED[:3], "2: mended", *EXPECTED[6:], EXPECTED[0]]
+    assert contents(list_parts(tmp_path / "p", plan)) == expected
 
 
 def test_stdin_is_read_each_time(tmp_path, monkeypatch):
@@ -210,9 +206,8 @@ def test_a_directory_without_parts_is_removed(tmp_path, texts, capsys):
     assert capsys.readouterr().err == f"{directory} keeps 1 finished part; the build resumes when run again\n"
     with pytest.raises(KeyboardInterrupt), keep_finished_parts(tmp_path / "out", plan, Progress()):
         make_parts(directory, plan, stop_after=1)
-    assert (
-        capsys.readouterr().err == f"{directory} keeps 2 finished parts; the build resumes when run again\n"
-    )
+    kept = f"{directory} keeps 2 finished parts; the build resumes when run again\n"
+    assert capsys.readouterr().err == kept
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs links")

@@ -72,9 +72,8 @@ def test_tokens_are_those_without_a_segmenter(build):
 def source_of(dataset: Dataset, *, whole_word: bool) -> DynamicInstances:
     masking = MaskingConfig(whole_word=whole_word, masked_lm_prob=0.3)
     pairs = PairsConfig(next_sentence=False)
-    return DynamicInstances(
-        dataset.split("train"), load_tokenizer(dataset.path), 48, None, pairs, masking, 1, 0
-    )
+    documents, tokenizer = dataset.split("train"), load_tokenizer(dataset.path)
+    return DynamicInstances(documents, tokenizer, 48, None, pairs, masking, 1, 0)
 
 
 def test_whole_words_are_those_of_the_segmenter(build):
@@ -107,9 +106,7 @@ def test_a_data_set_with_words_is_appended_and_audited(build, tmp_path):
     assert build("with", append=True).info.documents == 2 * with_words.info.documents
     build("plain", function=None)
     for name, function, how in (("with", None, "with"), ("plain", "cut", "without")):
-        with pytest.raises(
-            InputError, match=rf"^segmenter: .*{name} was built {how} one\. Append in the same"
-        ):
+        with pytest.raises(InputError, match=rf"^segmenter: .*{name} was built {how} one\. Append in the"):
             build(name, function=function, append=True)
     tokenizer = load_tokenizer(with_words.path)
     with pytest.raises(InputError, match="whole words of Google's instances are those of ##"):
@@ -119,7 +116,5 @@ def test_a_data_set_with_words_is_appended_and_audited(build, tmp_path):
 def test_a_segmenter_with_a_bug_is_an_error(build):
     with pytest.raises(InputError, match=r"^segmenter: segmenter_\w+:none: AttributeError"):
         build("none", function="none")
-    with pytest.raises(
-        RunError, match=r"^segmenter: .*is in no word.*It takes a text and returns all its words"
-    ):
+    with pytest.raises(RunError, match=r"^segmenter: .*is in no word.*It takes a text and returns all"):
         build("bad", function="first")

@@ -29,24 +29,14 @@ def vocabulary(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    (tmp_path / "text.txt").write_text(
-        "The glyptos sat, the Glyptos sat so so, so sat the zebra and the zebra. " * 2
-    )
+    text = "The glyptos sat, the Glyptos sat so so, so sat the zebra and the zebra. "
+    (tmp_path / "text.txt").write_text(text * 2)
     return tmp_path / "text.txt"
 
 
 def write(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def test_an_input_that_would_be_replaced_is_refused(tmp_path, vocabulary, text):
-    cloze.extend_vocabulary(vocabulary, output=tmp_path / "new", inputs=[text], number=1)
-    text.rename(tmp_path / "new" / "text.txt")
-    with pytest.raises(InputError, match=r"new/text.txt: is an input, and would be replaced"):
-        cloze.extend_vocabulary(
-            vocabulary, output=tmp_path / "new", inputs=[tmp_path / "new/te*.txt"], number=1, overwrite=True
-        )
 
 
 def test_words_of_a_file_are_added(tmp_path, vocabulary):
@@ -58,18 +48,13 @@ def test_words_of_a_file_are_added(tmp_path, vocabulary):
         ("zebra", len(TOKENS), ("[UNK]",), None),
     ]
     assert extension.known == ("sat",)
-    assert (extension.tokens_before, extension.tokens, extension.appended) == (
-        len(TOKENS),
-        len(TOKENS) + 1,
-        1,
-    )
+    counts = (extension.tokens_before, extension.tokens, extension.appended)
+    assert counts == (len(TOKENS), len(TOKENS) + 1, 1)
     artifacts.verify(tmp_path / "new", kind="vocabulary")
     old, new = load_tokenizer(vocabulary), load_tokenizer(tmp_path / "new")
     assert new.model_max_length == 77
-    changed = {1, TOKENS.index("[unused1]")}
-    assert [p for i, p in enumerate(new.tokens[: len(TOKENS)]) if i not in changed] == [
-        p for i, p in enumerate(old.tokens) if i not in changed
-    ]
+    changed = {number for number, token in enumerate(old.tokens) if new.tokens[number] != token}
+    assert changed == {1, TOKENS.index("[unused1]")}
     sentence = "The glyptos sat by a zebra"
     theirs = AutoTokenizer.from_pretrained(str(tmp_path / "new"))
     assert theirs(sentence)["input_ids"] == new.encode(sentence).input_ids
@@ -78,12 +63,8 @@ def test_words_of_a_file_are_added(tmp_path, vocabulary):
 
 def test_frequent_words_of_a_text_are_added(tmp_path, vocabulary, text):
     extension = cloze.extend_vocabulary(vocabulary, output=tmp_path / "new", inputs=[text], number=4)
-    assert [(word.word, word.count) for word in extension.added] == [
-        ("so", 6),
-        (",", 4),
-        ("glyptos", 4),
-        ("zebra", 4),
-    ]
+    added = [(word.word, word.count) for word in extension.added]
+    assert added == [("so", 6), (",", 4), ("glyptos", 4), ("zebra", 4)]
     assert extension.tokens_per_word_before is not None
     assert extension.tokens_per_word == 1
     assert extension.tokens_per_word_before > extension.tokens_per_word
@@ -92,26 +73,17 @@ def test_frequent_words_of_a_text_are_added(tmp_path, vocabulary, text):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "one of `words` and `number` is needed"),
         ({"words": "glyptos", "number": 2}, "one of `words` and `number` is needed"),
-        ({"words": "a\n\ne-mail"}, r"words:3: 'e-mail' is not one word"),
-        ({"words": "x" * 120}, r"words:1: 'x+ is not one word of at most 50"),
-        ({"words": "x" * 51}, r"words:1: 'x+' is not one word of at most 50"),
+        ({"words": f"a\n\n{'x' * 51}"}, r"words:3: 'x+' is not one word of at most 50"),
         ({"words": "the\nsat"}, "words: all of the words are tokens already"),
         ({"words": "\n"}, "words: no word in it"),
         ({"words": ["ab", "a\nb"]}, r"words\[1\]: 'a\\nb' is not one word"),
-        ({"number": 1}, "number: needs a text"),
         ({"number": 0}, "number: 0 is less than 1"),
-        (
-            {"number": 9, "inputs": "so so zebra zebra once it was dark"},
-            "number: the text has 2 words .*Ask for 2",
-        ),
     ],
 )
 def test_invalid_additions_are_refused(tmp_path, vocabulary, arguments, message):
-    for name in (name for name in ("words", "inputs") if isinstance(arguments.get(name), str)):
-        path = write(tmp_path / name, arguments[name])
-        arguments = {**arguments, name: [path] if name == "inputs" else path}
+    if isinstance(words := arguments.get("words"), str):
+        arguments = {**arguments, "words": write(tmp_path / "words", words)}
     with pytest.raises(InputError, match=message):
         cloze.extend_vocabulary(vocabulary, output=tmp_path / "new", **arguments)
     assert not (tmp_path / "new").exists()

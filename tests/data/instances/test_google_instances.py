@@ -60,15 +60,9 @@ def _rows(directory: Path, tokens: list[str]) -> Iterator[dict[str, object]]:
 
 
 def _settings(raw: dict[str, Any]) -> GoogleSettings:
-    return GoogleSettings(
-        max_seq_length=raw["max_seq_length"],
-        max_predictions_per_seq=raw["max_predictions_per_seq"],
-        dupe_factor=raw["dupe_factor"],
-        short_seq_prob=raw["short_seq_prob"],
-        masked_lm_prob=raw["masked_lm_prob"],
-        whole_word=raw["do_whole_word_mask"],
-        seed=raw["random_seed"],
-    )
+    names = "max_seq_length", "max_predictions_per_seq", "dupe_factor", "short_seq_prob", "masked_lm_prob"
+    of_the_same_name = {name: raw[name] for name in names}
+    return GoogleSettings(whole_word=raw["do_whole_word_mask"], seed=raw["random_seed"], **of_the_same_name)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -89,12 +83,8 @@ def test_instances_from_a_data_set_equal_googles(golden_instances, uncased_vocab
     (tmp_path / "vocab").mkdir()
     cloze.WordPieceTokenizer.from_tokens(uncased_vocabulary).save(tmp_path / "vocab")
     reading = ReadingConfig(text_format="sentences", cleaning=CleaningConfig(without=get_args(Step)))
-    build_dataset(
-        [golden_instances / "sample_text.txt"],
-        tmp_path / "vocab",
-        tmp_path / "data",
-        BuildConfig(reading=reading),
-    )
+    text, config = golden_instances / "sample_text.txt", BuildConfig(reading=reading)
+    build_dataset([text], tmp_path / "vocab", tmp_path / "data", config)
     dataset = Dataset.open(tmp_path / "data")
     first, *expected = _text(golden_instances / "sample_text_seed12345.jsonl").splitlines()
     settings = _settings(json.loads(first)["settings"])

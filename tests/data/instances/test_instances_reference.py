@@ -104,9 +104,7 @@ def test_a_batch_equals_the_reference_loop(make_documents, tokenizer, text, shap
 
 @pytest.mark.parametrize("next_sentence", [False, True])
 @pytest.mark.parametrize(("whole_word", "most"), [(False, 3), (True, None)])
-def test_a_batch_of_many_documents_equals_the_reference_loop(
-    documents, tokenizer, next_sentence, whole_word, most
-):
+def test_a_batch_of_many_documents_equals_the_loop(documents, tokenizer, next_sentence, whole_word, most):
     pairs, masking = PairsConfig(next_sentence=next_sentence), MaskingConfig(whole_word=whole_word)
     source = DynamicInstances(documents, tokenizer, 64, most, pairs=pairs, masking=masking, seed=2, phase=1)
     positions = np.arange(5, source.num_instances(1), 9)

@@ -62,9 +62,8 @@ def test_texts_of_any_type_are_read_from_any_file(tmp_path, name):
     pq.write_table(TABLES[name], tmp_path / "a.parquet")
     assert read(tmp_path / "a.parquet", field) == expected(tmp_path / "a.parquet")
     for new in (pa.ipc.new_stream, pa.ipc.new_file):
-        write_rows(
-            tmp_path / "a.arrow", pa.concat_tables([TABLES[name].slice(0, 4)] * 5), new, max_chunksize=7
-        )
+        rows = pa.concat_tables([TABLES[name].slice(0, 4)] * 5)
+        write_rows(tmp_path / "a.arrow", rows, new, max_chunksize=7)
         assert read(tmp_path / "a.arrow", field, rows=3) == expected(tmp_path / "a.arrow", 5)
 
 

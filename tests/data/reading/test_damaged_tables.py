@@ -130,9 +130,7 @@ def test_a_header_of_many_columns_is_read_in_time(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(60)  # seconds in proportion to the size, hours in proportion to its square
-@pytest.mark.parametrize(
-    "line", ["", '""', "a" * 100], ids=["empty lines", "doubled marks", "lines of a cell"]
-)
+@pytest.mark.parametrize("line", ["", '""', "a" * 100], ids=["empty lines", "doubled marks", "cells"])
 def test_a_mark_that_is_never_closed_is_read_once(tmp_path, line):
     file = tmp_path / "open.csv"
     file.write_text('text,label\n"' + f"{line}\n" * (2_000_000 // (len(line) + 1)) + "a,b\n")

@@ -129,20 +129,6 @@ def test_progress_follows_the_file_on_disk(tmp_path, suffix):
     assert bar.done == file.stat().st_size
 
 
-def test_lines_know_their_number(tmp_path):
-    file = tmp_path / "text"
-    file.write_bytes(b"\xef\xbb\xbfone\r\n \t\r\n\xc3\xb6 two")
-    assert lines_of(file) == [("text:1", "one"), ("text:2", ""), ("text:3", "ö two")]
-
-
-@pytest.mark.parametrize(("begin", "first"), [(1, 1), (4, 1), (5, 2), (8, 2), (9, 3), (11, 3)])
-def test_a_cut_first_line_is_skipped(tmp_path, begin, first):
-    file = tmp_path / "text"
-    file.write_bytes(b"one\ntwo\nthr\nfour\n")
-    kept = [("text:byte 4", "two"), ("text:byte 8", "thr"), ("text:byte 12", "four")]
-    assert lines_of(file, begin) == kept[first - 1 :]
-
-
 def test_an_error_far_into_a_file_names_its_line(tmp_path):
     file = tmp_path / "text"
     file.write_bytes(b"word\n" * 1000 + b"caf\xe9\n")
@@ -152,16 +138,6 @@ def test_an_error_far_into_a_file_names_its_line(tmp_path):
             pytest.raises(InputError, match="text:1001: not UTF-8 at byte 4"),
         ):
             list(LineReader(str(file), stream, on_disk, CountingBar(), begin=begin))
-
-
-@pytest.mark.protected
-def test_a_line_over_the_limit_is_not_read_whole():
-    stream = io.BufferedReader(io.BytesIO(b"x" * 100 + b"\n" + b"x" * 1000))
-    lines = LineReader("text", stream, None, CountingBar(), max_line_bytes=101)
-    assert next(iter(lines)) == "x" * 100
-    with pytest.raises(InputError, match="text:2: a line of over 0 MB"):
-        next(iter(lines))
-    assert lines.next_offset == 101 + 102
 
 
 def test_a_json_file_may_be_one_long_line(tmp_path):

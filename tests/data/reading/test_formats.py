@@ -145,9 +145,8 @@ def test_the_format_that_contributing_adds_is_detected_and_read(tmp_path, monkey
     (tmp_path / "emma.gz").write_bytes(gzip.compress(book.encode()))
     assert "gutenberg" in format_names()
     input_shards = plan_input_shards([tmp_path], ReadingConfig())
-    assert describe_input_formats(input_shards) == [
-        f"{tmp_path}/emma.gz and 1 more: a book of Project Gutenberg per file"
-    ]
+    described = f"{tmp_path}/emma.gz and 1 more: a book of Project Gutenberg per file"
+    assert describe_input_formats(input_shards) == [described]
     documents = [document for shard in input_shards for document in read_documents(shard)]
     assert [document.lines for document in documents] == [("Emma was rich.",)] * 2
     named = plan_input_shards([tmp_path / "emma.txt"], ReadingConfig(text_format="gutenberg"))

@@ -79,9 +79,8 @@ def test_words_are_joined_across_the_lines_of_narrow_columns(tmp_path, text_form
 
 def test_cells_of_texts_are_cleaned_and_others_are_not(tmp_path):
     with (tmp_path / "a.csv").open("w", newline="") as stream:
-        csv.writer(stream).writerows(
-            [["text", "id"], ["an exam-\nple of\xad it", "a-\nb"], ["\ufb01ne", "\ufb01"]]
-        )
+        rows = [["text", "id"], ["an exam-\nple of\xad it", "a-\nb"], ["\ufb01ne", "\ufb01"]]
+        csv.writer(stream).writerows(rows)
     config = ReadOptions(columns=(Column("text"), Column("id", "other")), clean="pdf")
     with pytest.warns(DataWarning, match="a.csv: `clean=pdf` made 3 changes: hyphens at line ends"):
         rows = list(parse_rows(open_source(tmp_path / "a.csv", config), lambda row: dict(row.cells)))

@@ -69,9 +69,7 @@ def test_bad_rows_are_reported_together_and_can_be_left_out(tmp_path):
         later.extend(row.text("text") for row in rows)
     assert later == []
     message = str(raised.value)
-    assert message.startswith(
-        f"{path}:3: 1 cells, the first line names 2 columns (the first of 12 bad rows: "
-    )
+    assert message.startswith(f"{path}:3: 1 cells, the first line names 2 columns (the first of 12 bad rows")
     assert "lines 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, …)" in message
     rows = _parse(path, leave_out=(InputError,))
     with pytest.warns(DataWarning, match=r"a\.csv: 12 of 25 rows are left out: 1 cells"):
@@ -87,9 +85,7 @@ def test_other_columns_of_parquet_are_not_read(tmp_path):
     days = pyarrow.array([0, 10**8], pyarrow.date32())
     write_rows(path, pyarrow.table({"when": times, "text": ["a", "b"], "day": days}))
     assert [row.text("text") for row in read_rows(path, ["text"])] == ["a", "b"]
-    with pytest.raises(
-        InputError, match=r"a\.parquet:1: a cell of this row or of up to 15 after it cannot be read"
-    ):
+    with pytest.raises(InputError, match=r"a\.parquet:1: a cell of this row or of up to 15 after it cannot"):
         list(read_rows(path, ["day"]))
     with pytest.raises(InputError, match=r"a\.parquet:1: no column 'texts'\. There are .*'text'"):
         list(read_rows(path, ["texts"]))

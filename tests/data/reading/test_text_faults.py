@@ -27,7 +27,7 @@ from cloze.file_io import read_json
 from cloze.inference.embedding_files import read_texts
 from cloze.tasks.config import load_finetuned_task, save_finetuned
 from helpers import compress_zstd, task_of
-from tiny_models import tiny_config
+from tiny_models import SPECIAL, tiny_config
 
 pytestmark = pytest.mark.protected
 
@@ -76,7 +76,6 @@ READERS = {
     ),
 }  # fmt: skip
 """The lines of a file by its name, and the function that reads it."""
-DOCUMENT_READERS = ("auto", "sentences", "paragraphs", "lines", "files", "documents", "wiki_00")
 PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": compress_zstd}
 of_all_readers = pytest.mark.parametrize("name", READERS)
 
@@ -115,9 +114,9 @@ def test_line_ends_and_marks_do_not_change_what_is_read(tmp_path, name, end, mar
 @of_all_readers
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
 def test_text_in_an_encoding_is_that_of_utf8(tmp_path, name, encoding):
-    text = (
-        good(name) if encoding.startswith("utf") else good(name).encode("cp1252", "ignore").decode("cp1252")
-    )
+    text = good(name)
+    if not encoding.startswith("utf"):
+        text = text.encode("cp1252", "ignore").decode("cp1252")
     expected = read_as(name, text.encode(), tmp_path)
     assert read_as(name, text.encode(encoding), tmp_path, encoding=encoding) == expected
 
@@ -130,22 +129,13 @@ def test_compressed_files_are_read_and_damaged_ones_refused(tmp_path, name, suff
     expected = read_as(name, content, tmp_path)
     assert read_as(name, packed, tmp_path, suffix) == expected
     split = content.index(b"\n") + 1
-    assert (
-        read_as(name, PACK[suffix](content[:split]) + PACK[suffix](content[split:]), tmp_path, suffix)
-        == expected
-    )
+    in_two_parts = PACK[suffix](content[:split]) + PACK[suffix](content[split:])
+    assert read_as(name, in_two_parts, tmp_path, suffix) == expected
     other = PACK[".xz" if suffix == ".gz" else ".gz"](content)
     flipped = bytearray(PACK[suffix](content + b"\n" * 60))
     flipped[len(flipped) // 2] ^= 0xFF
-    for damaged in (
-        packed[:3],
-        packed[: len(packed) // 2],
-        packed[:-1],
-        packed + pad,
-        bytes(flipped),
-        content,
-        other,
-    ):
+    shortened = packed[:3], packed[: len(packed) // 2], packed[:-1]
+    for damaged in (*shortened, packed + pad, bytes(flipped), content, other):
         if suffix != ".zst" or damaged != bytes(flipped):  # without a checksum
             assert "cannot be read" in refused(name, damaged, tmp_path, suffix).what
 
@@ -215,18 +205,14 @@ def test_the_remedy_for_another_encoding_works(tmp_path, name, encoding):
     is_single_byte = encoding in ("latin-1", "windows-1252")
     text = good(name).encode("latin-1", "ignore").decode("latin-1")
     if encoding == "windows-1252":
-        text = (
-            re.sub("[äöüéë]", "€", text, count=1)
-            .replace('"K€nig"', '"König"')
-            .replace("Ein K€nig", "Ein König")
-        )
+        text = re.sub("[äöüéë]", "€", text, count=1)
+        text = text.replace('"K€nig"', '"König"').replace("Ein K€nig", "Ein König")
     if is_single_byte and text.isascii():
         pytest.skip("the same in both encodings")
     expected = read_as(name, text.encode(), tmp_path)
     error = refused(name, text.encode(encoding), tmp_path)
-    assert (
-        "not UTF-8 at byte" if is_single_byte else f"text in {encoding[:6].upper()}, not in UTF-8"
-    ) in error.what
+    what = "not UTF-8 at byte" if is_single_byte else f"text in {encoding[:6].upper()}, not in UTF-8"
+    assert what in error.what
     follow(error.remedy, tmp_path / name)
     assert read_as(name, (tmp_path / name).read_bytes(), tmp_path) == expected
 
@@ -250,11 +236,7 @@ def test_the_remedy_for_cr_before_lf_works(tmp_path):
 @pytest.mark.parametrize(
     ("content", "encoding", "message"),
     [
-        (
-            "é".encode("latin-1"),
-            None,
-            r"a\.txt:1: not UTF-8.* Say `encoding=cp1252` if .* \(iconv -f windows-1252",
-        ),
+        (b"\xe9", None, r"a\.txt:1: not UTF-8.* Say `encoding=cp1252` if .* \(iconv -f windows-1252"),
         ("a\n".encode("utf-16"), None, r"a\.txt: text in UTF-16.* iconv .*, or say `encoding=utf-16`"),
         (b"ab\x81", "cp1252", r"a\.txt: not cp1252 at byte 3\. Say another `encoding`"),
         ("ab\u65e5\u672c\u8a9e".encode("utf-16-be"), None, r"text in UTF-16.* or say `encoding=utf-16be`"),
@@ -312,10 +294,8 @@ def test_ranges_of_a_file_with_cr_have_all_documents_and_know_their_lines(tmp_pa
 
 
 def test_a_mark_does_not_spoil_settings(tmp_path):
-    for read, name, content in (
-        (read_toml, "a.toml", b"steps = 1\r\n"),
-        (read_json, "a.json", b'{"steps": 1}'),
-    ):
+    contents = (read_toml, "a.toml", b"steps = 1\r\n"), (read_json, "a.json", b'{"steps": 1}')
+    for read, name, content in contents:
         (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + content)
         assert read(tmp_path / name) == {"steps": 1}
 
@@ -343,22 +323,12 @@ def test_only_what_takes_an_encoding_advises_it(tmp_path):
 
 
 def test_an_encoding_is_of_the_files_and_not_of_the_model(tmp_path):
-    task = task_of(
-        "classification",
-        labels=("x", "y"),
-        encoding="latin-1",
-        column_names=("label", "text"),
-        text_column="note",
-    )
-    pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
-    model = task.answer.head(cloze.BertModel(tiny_config(pieces)))
-    tmp_path.joinpath("m").mkdir()
-    save_finetuned(
-        tmp_path / "m", model, cloze.WordPieceTokenizer.from_tokens(pieces), task, max_seq_length=8
-    )
-    assert load_finetuned_task(tmp_path / "m") == task_of(
-        "classification", labels=("x", "y"), text_column="note"
-    )
+    of_model = task_of("classification", labels=("x", "y"), text_column="note")
+    task = of_model.with_settings({"encoding": "latin-1", "column_names": ("label", "text")})
+    tokenizer = cloze.WordPieceTokenizer.from_tokens([*SPECIAL, "a"])
+    model = task.answer.head(cloze.BertModel(tiny_config(tokenizer.tokens)))
+    save_finetuned(tmp_path, model, tokenizer, task, max_seq_length=8)
+    assert load_finetuned_task(tmp_path) == of_model
 
 
 def test_names_of_columns_in_python_and_in_a_run(tmp_path):
