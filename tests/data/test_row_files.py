@@ -43,7 +43,7 @@ def test_numbers_that_json_does_not_have_are_null_in_json(tmp_path, number):
 SURE, UNSURE = {"no": 1.0, "yes": 0.0}, {"no": 0.25, "yes": 0.75}
 ROWS = [
     {"row": 1, "text": "=1+1", "label": "yes", "probability": 0.75, "probabilities": UNSURE},
-    {"row": 2, "text": 'a "b"\r\n, \x01_x000D_', "label": "no", "probability": math.nan},
+    {"row": 2, "text": 'a "b"\r\n, \r\x01\uffff_x000D_', "label": "no", "probability": math.nan},
 ]
 ROWS[1] |= {"probabilities": SURE, "id": 10**17 + 1, "of": ["x"]}
 
@@ -56,7 +56,7 @@ def test_cells_are_written_as_they_are(tmp_path):
     assert [cell.value for cell in names] == columns
     assert [cell.value for cell in first] == [1, "=1+1", "yes", 0.75, 0.25, 0.75, None, None]
     assert first[1].data_type == "s"
-    text = 'a "b"_x000D_\n, _x0001__x005F_x000D_'  # as Excel writes a CR, a control character and this text
+    text = 'a "b"\n, _x000D__x0001__xFFFF__x005F_x000D_'  # as Excel writes these characters and this text
     expected = [2, text, "no", None, 1.0, 0.0, "100000000000000001", '["x"]']
     assert [cell.value for cell in second] == expected
 

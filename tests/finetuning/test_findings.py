@@ -19,8 +19,8 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 ROWS = {
     "clean": (["fine,good", "dull,bad", "so so,good", "odd,bad"], {}),
     "copies": (
-        ["fine,good", "fine,good", "fine,good", "dull,bad", "odd,bad"],
-        {"copies": (2, [["a.csv:2", "a.csv:3", "a.csv:4"]])},
+        ['"fine\r\nfilm",good', '"fine\nfilm",good', '"fine\nfilm",good', "dull,bad", "odd,bad"],
+        {"copies": (2, [["a.csv:2", "a.csv:4", "a.csv:6"]])},
     ),
     "contradictions": (
         ["fine,good", "fine,bad", "dull,bad", "odd,good"],

@@ -45,8 +45,8 @@ def build_dataset(
         output: directory or URL, as in s3://bucket/data, of the data set.
         texts: instead of inputs, texts in memory, each a document: any collection or iterator, or a table with the
             column text.
-        language: ISO code of the language, for splitting paragraphs into sentences (default: en; that of the data set
-            that is appended to, with its splitter).
+        language: ISO code of the language, for splitting paragraphs into sentences (default: en, or with append
+            the language and splitter of the data set).
         splitter: "package.module:function" that splits paragraphs into sentences, instead of the rules of the language.
         segmenter: "package.module:function" that splits sentences into words for whole-word masking, in scripts without
             spaces.

@@ -51,7 +51,7 @@ class DatasetInfo:
     """Whether a segmenter split the text into words: a token that continues a word has its ID plus `vocab_size`."""
     language: str = "en"
     splitter: str | None = None
-    """Of the sentences, with `language`; text that is appended takes both."""
+    """The function that split paragraphs into sentences, if any; appended text uses it and `language`."""
 
     @property
     def vocab_size_with_words(self) -> int | None:

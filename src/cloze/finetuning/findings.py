@@ -69,10 +69,10 @@ def find_in_examples(
         is_held_out: whether the dev examples were part of the training data.
     """
     learned = [*train, *dev] if is_held_out else train
-    findings = [*find_in_labels(task, fitted, learned)]
+    findings = list(find_in_labels(task, fitted, learned))
     kinds = {finding.kind for finding in findings}
     if "swapped_columns" in kinds:
-        return findings  # all others would follow from it
+        return findings  # the others would be about texts in place of labels
     findings += _unlearned_labels(fitted, train, dev)
     findings += _repeated_texts(fitted, [learned] if is_held_out else [train, dev])
     counts = count_classes(fitted, learned)

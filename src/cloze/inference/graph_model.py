@@ -141,28 +141,28 @@ class GraphModel(Model):
         return GraphEngine(self, outputs, output)
 
     def compute(self, names: Sequence[str], inputs: Mapping[str, Any]) -> Any:
-        """Return some outputs of the graph; Ctrl-C ends the computation of a long text."""
+        """Return some outputs of the graph. Ctrl-C ends a long text; a short one ends within a moment."""
         size = inputs["input_ids"].size
+        if size <= BATCH_TOKENS:
+            return self._run(self._short_session if size <= _MAX_SHORT else self._session, names, inputs)
+        options = import_package("onnxruntime").RunOptions()
+        RUNNING.add(options)
         try:
-            if size <= BATCH_TOKENS:
-                session = self._short_session if size <= _MAX_SHORT else self._session
-                return session.run(names, inputs)
             if threading.current_thread() is threading.main_thread():  # which handles signals while it waits
-                return thread_pool(1).submit(self._compute_long, names, inputs).result()
-            return self._compute_long(names, inputs)
+                return thread_pool(1).submit(self._run, self._session, names, inputs, options).result()
+            return self._run(self._session, names, inputs, options)
+        finally:
+            RUNNING.discard(options)
+
+    @staticmethod
+    def _run(session: Any, *arguments: Any) -> Any:
+        try:
+            return session.run(*arguments)
         except Exception as error:
             if is_out_of_memory(error):
                 raise
             what = f"ONNX Runtime cannot compute it: {_one_line(error)}"
             raise RunError(what, remedy=_EXPORT_AGAIN) from error
-
-    def _compute_long(self, names: Sequence[str], inputs: Mapping[str, Any]) -> Any:
-        options = import_package("onnxruntime").RunOptions()
-        RUNNING.add(options)
-        try:
-            return self._session.run(names, inputs, options)
-        finally:
-            RUNNING.discard(options)
 
     def check_outputs(self) -> None:
         """Refuse a graph that has other outputs than its description."""

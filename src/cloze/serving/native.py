@@ -167,7 +167,7 @@ async def search(served: ServedModel, request: SearchRequest, queue: Queue) -> l
     if not request.rerank or ranker is None:
         return hits
     texts = [hit.text for hit in hits]
-    # not checked: the limits of texts hold for those of clients
+    # not validated: the limits are for requests of clients
     passages = DocumentsRequest.model_construct(query=request.query, documents=texts, top_n=top_k)
     ranked = await rank(ranker, passages, queue)
     return [replace(hits[i], score=score) for i, score in ranked]

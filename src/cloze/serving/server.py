@@ -199,21 +199,24 @@ class KeyFile:
         return ()
 
     def _read(self) -> frozenset[str]:
-        lines = list[str]()
+        keys = set[str]()
         try:
             with self._file.open(encoding="latin-1") as stream:
-                for line in iter(partial(stream.readline, _MAX_KEY_LINE), ""):
-                    lines.append(line)
-                    if not line.endswith("\n"):  # the last one, or too long, as in /dev/zero
-                        break
+                lines = iter(partial(stream.readline, _MAX_KEY_LINE), "")  # /dev/zero has one without end
+                for number, line in enumerate(lines, 1):
+                    if key := line.strip():
+                        keys.add(self._check(key, number))
         except OSError as error:
             raise InputError(error.strerror or str(error), where=self._file) from error
-        keys = list(map(str.strip, "".join(lines).rstrip().split("\n")))
-        for number, key in enumerate(keys, 1):
-            if not re.fullmatch("[!-~]{16,8192}", key):
-                what = f"line {number} has not 16 to 8,192 printable ASCII characters without a space"
-                raise InputError(what, where=self._file, remedy="Make a key with: openssl rand -hex 32")
+        if not keys:
+            self._check("", 1)
         return frozenset(keys)
+
+    def _check(self, key: str, number: int) -> str:
+        if not re.fullmatch("[!-~]{16,8192}", key):
+            what = f"line {number} has not 16 to 8,192 printable ASCII characters without a space"
+            raise InputError(what, where=self._file, remedy="Make a key with: openssl rand -hex 32")
+        return key
 
 
 def check_evaluation(file: Path) -> Path:

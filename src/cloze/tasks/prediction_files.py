@@ -106,7 +106,7 @@ def identity_of(values: Mapping[str, Any]) -> Identity:
 def match_rows(rows: Sequence[Identity], examples: Sequence[Identity], where: Data) -> Sequence[int]:
     """Return the index of the row for each example: by ids if all have one of their own, else by numbers, or in order.
 
-    Other numbers than the examples' are of another program, unless there are more rows, which are warned of.
+    Row numbers that do not fit the examples are ignored. Additional rows and another order are warned of.
     """
     order: Sequence[int] = range(len(rows))
     has_others = len(rows) > len(examples)
@@ -119,6 +119,9 @@ def match_rows(rows: Sequence[Identity], examples: Sequence[Identity], where: Da
                 what = f"no prediction for {len(missing):,} examples, such as {name} {missing[0]!r}"
                 raise InputError(what, where=where, remedy="Score predictions of the same data")
             order = [index_of[example[name]] for example in examples]
+            if name == "row" and order != sorted(order):
+                what = f"{where}: matched by the numbers of its rows, not by their order"
+                warnings.warn(what, DataWarning, stacklevel=2)
             break
     if len(order) != len(examples):
         what = f"{len(rows):,} predictions for {len(examples):,} examples"

@@ -177,10 +177,12 @@ class TextReader(RowReader[LabeledText]):
         )
 
     def group(self, example: LabeledText) -> Hashable:
-        return example.text, example.pair
+        return self.key(example)[:2]
 
-    def key(self, example: LabeledText) -> Hashable:
-        return example.text, example.pair, example.negatives
+    def key(self, example: LabeledText) -> tuple[Hashable, ...]:
+        # files of two systems differ in the line ends within a cell
+        texts = (text and text.replace("\r\n", "\n") for text in (example.text, example.pair))
+        return *texts, example.negatives
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +193,7 @@ class PassageReader(TextReader):
     pair_column: str | None = "passage"
 
     def group(self, example: LabeledText) -> Hashable:
-        return example.text
+        return self.key(example)[0]
 
 
 @dataclass(frozen=True, kw_only=True)

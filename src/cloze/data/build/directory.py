@@ -102,13 +102,13 @@ def remove_leftover_parts(output: Path, plan: BuildPlan) -> bool:
     """Remove the parts of a finished output that a kill left; return whether the output is that of this plan."""
     try:
         finished = json.loads((parts_directory(output) / _OUTPUT_FILE).read_text("utf-8"))
-        is_output = finished["manifest"] == file_io.sha256_of_file(output / MANIFEST)
-        is_of_plan = finished["plan"] == plan.hash
+        made, manifest = str(finished["plan"]), finished["manifest"]
+        if manifest != file_io.sha256_of_file(output / MANIFEST):
+            return False
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    if is_output:
-        remove_parts(output)
-    return is_output and bool(is_of_plan)
+    remove_parts(output)
+    return made == plan.hash
 
 
 def remove_parts(output: Path) -> None:

@@ -37,10 +37,10 @@ class BuildConfig:
 
     reading: ReadingConfig = ReadingConfig()
     language: str | None = None
-    """ISO code of the rules that split paragraphs into sentences. None: en, or that of the data set appended to."""
+    """ISO code of the rules that split paragraphs into sentences. None: en, or in an append the data set's."""
     splitter: str | None = None
-    """ "package.module:function" that splits paragraphs instead of the rules. None without a language: that of the data
-    set appended to, if any."""
+    """ "package.module:function" that splits paragraphs instead of the rules. None without a language: in an append
+    the data set's."""
     segmenter: str | None = None
     """ "package.module:function" that splits sentences into words for whole-word masking, in scripts without spaces.
     The tokens stay the same."""

@@ -19,9 +19,9 @@ EXTENSION = ".xlsx"
 _MAX_ROWS, _MAX_CHARACTERS = 2**20, 2**15 - 1  # of a sheet with its first row, and of a cell
 _EXACT = 10**15
 """Excel keeps 15 digits of a number."""
-_WRITTEN_AS_CODE = re.compile("[\x00-\x08\x0b-\x1f]|_(?=x[0-9A-Fa-f]{4}_)")
-_CODE = re.compile("_x(00[01][0-9A-Fa-f]|005[Ff])_")
-"""A control character in a file, or the underscore before a text that looks like one: ECMA-376, 22.9.2.19."""
+_WRITTEN_AS_CODE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
+_CODE = re.compile("_x(00[01][0-9A-F]|005F|D[89A-F][0-9A-F]{2}|FFF[EF])_", re.IGNORECASE)
+"""A character that XML cannot hold, or the underscore before a text like this code: ECMA-376, 22.9.2.19."""
 
 
 def read_excel(source: Source) -> Iterator[RawRow]:
@@ -60,6 +60,7 @@ def write_excel(path: Path, names: Sequence[str], rows: Iterable[Iterable[Any]],
         if len(text := str(value)) > _MAX_CHARACTERS:
             what = f"a cell of {len(text):,} characters, and Excel's have at most {_MAX_CHARACTERS:,}"
             raise InputError(what, where=where, remedy=remedy)
+        text = text.replace("\r\n", "\n")  # Excel's line ends
         text = _WRITTEN_AS_CODE.sub(lambda match: f"_x{ord(match[0]):04X}_", text)
         written = openpyxl.cell.WriteOnlyCell(sheet, text)
         written.data_type = "s"
