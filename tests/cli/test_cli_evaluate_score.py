@@ -221,6 +221,28 @@ NANO_FINETUNE = f"finetune classification -m {{run}} -d {{table}} -o {{out}} {' 
 
 
 @pytest.mark.slow
+def test_a_calibrated_model_is_scored_without_bias(samples, tmp_path, cloze):
+    rows = [f"{'a fine' if n % 2 else 'a dull'} film {n}\t{n % 2 if n % 5 else 1 - n % 2}" for n in range(60)]
+    dev = tmp_path / "dev.tsv"
+    dev.write_text("\n".join(["text\tlabel", *rows]))
+    finetune = NANO_FINETUNE.replace("{run}", "cloze-mini").replace("{table}", str(dev))
+    finetune = f"{finetune} --dev {dev} --learning-rate 1e-3 --epochs 2 --quiet"
+    plain = cloze(f"{finetune} --json").json
+    assert "calibration" not in plain
+    command = f"{finetune} --overwrite --set classification.calibrate=true"
+    printed = cloze(command).out
+    scores = json.loads((tmp_path / "out/scores.json").read_text())
+    calibration = scores.pop("calibration")
+    assert {**scores, "run": plain["run"]} == plain
+    assert calibration["temperature"] != 1
+    line = r"\n  calibration error \d\.\d{4} at temperature [\d.]+, \d\.\d{4} at 1\n  on \d+ examples"
+    assert re.search(line, printed)
+    evaluated = cloze(f"evaluate -m {{out}} -d {dev} --json --quiet").json
+    assert evaluated["calibration"]["error_before"] == pytest.approx(calibration["error_before"])
+    assert re.search(line, cloze(f"evaluate -m {{out}} -d {dev} --quiet").out)
+
+
+@pytest.mark.slow
 def test_a_learning_curve_is_a_table_by_number_of_examples(samples, tmp_path, cloze):
     printed = cloze(f"{NANO_FINETUNE} --dev {{table}} --data-fractions 1,0.3 --seeds 2 --quiet").out
     share, last = (line.split() for line in printed.splitlines()[2:4])

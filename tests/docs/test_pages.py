@@ -11,7 +11,7 @@ sys.path.append(str(REPOSITORY / "docs" / "extensions"))
 
 from declared import NOT_RUN, PAGES, shortening_flags  # noqa: E402
 from generated import fill_in, pages  # noqa: E402
-from running import Runner, blocks, texts  # noqa: E402
+from running import Runner, TolerantOutputChecker, blocks, texts  # noqa: E402
 
 FIXTURES = ("minilm", "google_bert", "old_model", "shared")
 DOCS = REPOSITORY / "docs"
@@ -66,6 +66,22 @@ def test_every_page_with_commands_is_declared(path):
         "write commands in blocks of sh"
     )
     assert (name in PAGES) == bool(list(blocks(markdown)))
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "printed", "is_accepted"),
+    [
+        (0.01, "loss 2.005 of 12 words\n", True),
+        (0.01, "loss   1.99 of 12 words\n", True),
+        (0.01, "loss 2.03 of 12 words\n", False),
+        (0.01, "loss 2.0 of 12 tokens\n", False),
+        (0.0, "loss 2.00 of 12 words\n", True),
+        (0.0, "loss 2.0 of 12 words\n", False),
+    ],
+)
+def test_only_numbers_may_differ_within_the_tolerance(tolerance, printed, is_accepted):
+    checker = TolerantOutputChecker(tolerance)
+    assert checker.check_output("loss 2.00 of 12 words\n", printed, 0) is is_accepted
 
 
 NOT_CHECKED = [

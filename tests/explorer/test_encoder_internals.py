@@ -212,6 +212,24 @@ def test_hooks_are_removed_and_wrong_tokens_refused(masked_lm):
     assert not any(module._forward_hooks for module in encoder.modules())
 
 
+@pytest.mark.protected
+@torch.inference_mode()
+def test_outputs_are_those_of_transformers_with_columns_of_0(model, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    save_model(tmp_path, model, TOKENIZER)
+    theirs = transformers.AutoModel.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    for layer, head in HEADS:
+        weight = theirs.encoder.layer[layer].attention.output.dense.weight
+        weight.data[:, 4 * head : 4 * head + 4] = 0
+    with heads_off(model, HEADS):
+        found = model(BATCH)
+    for i, start in enumerate(BATCH.cu_seqlens[:-1]):
+        end = BATCH.cu_seqlens[i + 1]
+        expected = theirs(BATCH.input_ids[None, start:end])
+        torch.testing.assert_close(found.sequence_output[start:end], expected.last_hidden_state[0])
+        torch.testing.assert_close(found.pooled_output[i], expected.pooler_output[0])
+
+
 @torch.inference_mode()
 def test_each_copy_of_a_text_lacks_its_own_heads(model):
     ids, off = [2, 5, 6, 7, 3], [[], [(0, 1)], [(2, 0), (2, 3)], [(1, 2), (0, 1)]]

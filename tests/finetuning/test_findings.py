@@ -144,3 +144,13 @@ def test_python_warns_of_labels_that_cannot_be_right(capsys):
     with pytest.warns(UserWarning, match=r"train: rows have the label '-1' \(4 of 8\)"):
         tell([finding], Progress())
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("count", "is_told"), [(99, True), (100, False)])
+def test_few_examples_to_score_on_are_warned_of(tmp_path, capsys, count, is_told):
+    for name, size in (("a.csv", 250), ("dev.csv", count)):
+        rows = [f"{name} {number},{'xy'[number % 2]}" for number in range(size)]
+        (tmp_path / name).write_text("\n".join(["text,label", *rows]) + "\n")
+    parts = ["-d", str(tmp_path / "a.csv"), "--dev", str(tmp_path / "dev.csv")]
+    assert main(["finetune", "classification", "-m", "cloze-mini", *parts, "--validate"]) == 0
+    assert (f"{count} examples to score on: scores are uncertain" in capsys.readouterr().err) == is_told

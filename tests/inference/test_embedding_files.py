@@ -105,6 +105,15 @@ def test_a_damaged_parquet_file_is_named(model, lines, tmp_path):
                 neighbors_in_file(embedder, path, LINES[3])
 
 
+def test_neighbors_are_the_same_in_any_chunks(model, lines, tmp_path):
+    path = tmp_path / "out.parquet"
+    embed(model, lines, path)
+    embedder = Embedder.load(model, device="cpu")
+    expected = neighbors_in_file(embedder, path, LINES[3], top_k=5)
+    assert [LINES[neighbor.row - 1] for neighbor in expected] == [neighbor.text for neighbor in expected]
+    assert neighbors_in_file(embedder, path, LINES[3], top_k=5, chunk_size=7) == expected
+
+
 def test_progress_counts_texts(model, tmp_path, capsys):
     (tmp_path / "a.csv").write_text('text,n\n"a\nb",1\nc,2\n')
     embed(model, tmp_path / "a.csv", tmp_path / "out.npy", progress=cloze.Progress())

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import cloze
+from cloze.cli import main
 from cloze.models.heads import BertForMaskedLM
 from tiny_models import SPECIAL, tiny_config, write_checkpoint
 
@@ -84,3 +85,14 @@ def test_a_mask_is_filled_from_the_window_around_it(directory):
     assert np.array_equal(
         fill_mask.probabilities(short, long_texts="windows"), fill_mask.probabilities(short)
     )
+
+
+def test_the_flag_is_the_same_in_verbs(directory, tmp_path):
+    (tmp_path / "texts.txt").write_text(f"{TEXT}\nw1\n")
+    windows = ["--long-texts", "windows"]
+    vectors = tmp_path / "v.npy"
+    assert (
+        main(["embed", str(tmp_path / "texts.txt"), "-m", str(directory), "-o", str(vectors), *windows]) == 0
+    )
+    np.testing.assert_allclose(np.load(vectors)[0], load(directory, long_texts="windows")(TEXT), atol=1e-5)
+    assert main(["fill", f"{TEXT} [MASK]", "-m", str(directory), *windows, "--json"]) == 0

@@ -101,6 +101,7 @@ def test_cloze_and_transformers_read_each_others_files(model_type, name, config,
     assert not set(report["missing_keys"])
     if head.labels:
         assert theirs.config.id2label == dict(enumerate(head.labels))
+        assert theirs.config.label2id == {label: i for i, label in enumerate(head.labels)}
         assert theirs.config.problem_type == head.problem_type
     assert all(".pooler." in key for key in report["unexpected_keys"])
     compare(ours, theirs, ragged, name)

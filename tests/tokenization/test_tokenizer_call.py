@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from test_library_tokenizer import write
-from transformers import AutoTokenizer
+from transformers import AutoModel, AutoTokenizer
 
 import cloze
 
@@ -68,3 +69,14 @@ def test_no_texts_are_arrays_without_rows(padding):
 def test_wrong_arguments_are_named(keywords, error, named):
     with pytest.raises(error, match=named):
         cloze.load_tokenizer("cloze-mini")(TEXTS, **keywords)
+
+
+@torch.inference_mode()
+def test_an_encoder_takes_the_inputs():
+    inputs = cloze.load_tokenizer("cloze-mini")(TEXTS, OTHERS, padding=True, return_tensors="pt")
+    found = cloze.load_encoder("cloze-mini").eval()(**inputs)
+    theirs = AutoModel.from_pretrained(MINI).eval()(**inputs)
+    mask = inputs["attention_mask"].bool()
+    torch.testing.assert_close(
+        found.sequence_output[mask], theirs.last_hidden_state[mask], rtol=1e-4, atol=1e-4
+    )
