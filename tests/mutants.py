@@ -24,18 +24,18 @@ pretraining/data.py | counts = 1.0 + | counts = 0.5 + | pretraining/test_pretrai
 pretraining/evaluation.py | max(random_share, 1 - random_share) | random_share | pretraining/test_evaluate_pretrained
 pretraining/initial_weights.py | new.vocab_size < old | new.vocab_size + 1 < old | pretraining/test_vocabulary_growth
 training/metric_sums.py | norm for step in steps) / | norm for step in steps[:1]) / | training/test_loop
-data/instances/masking.py | * len(is_continuation) | * (len(is_continuation) - 1) | data/instances/test_masking
+data/instances/masking.py | len(is_continuation) | (len(is_continuation) - 1) | data/instances/test_instances_reference
 data/instances/instances.py | * (surplus + 1) | * surplus | data/instances/test_instances
 reports/run_report.py | median(metric | max(metric | reports/test_run_report
 export/graph.py | MAX_INT8, INT8_LIMIT = 127, 63 | MAX_INT8, INT8_LIMIT = 127, 31 | export/test_onnx_export
-models/modern_bert.py | 3 * (self.local_attention // 2) | 2 * (self.local_attention // 2) | models/test_modern_bert
+models/modern_bert.py | = config.local_attention // 2 | = config.local_attention // 4 | models/test_modern_bert
 models/attention.py | value_CNLH, bias_NLL, scale=1.0 | value_CNLH, None, scale=1.0 | models/test_attention
 tokenization/wordpiece_trainer.py | ROUNDS = 4 | ROUNDS = 3 | tokenization/test_wordpiece_vocabulary
 data/reading/squad.py | if start < 0 or context | if context | tasks/test_data_cases
 data/reading/columns.py | not 0 <= cell < len(names) | not cell < len(names) | tasks/test_class_names
 data/reading/annotations.py | for other in others) and | for other in others[:1]) and | tasks/test_data_cases
 data/reading/formats.py | named is not None and entry.is_text_file | named is not None | tasks/test_data_cases
-data/instances/masking.py | highest_B) & maskable_BL | highest_B) | data/instances/test_masking
+data/instances/masking.py | highest_B) & maskable_BL | highest_B) | data/instances/test_instances_reference
 data/build/corpus.py | if info.has_words != (config | if info.has_words and not (config | data/build/test_segmenter
 tokenization/tokenizer_files.py | not in ("[]", "<>") | not in ("[]",) | tokenization/test_tokenizer
 file_io.py | MAX_JSON_BYTES = 1 << 26 | MAX_JSON_BYTES = 1 << 22 | test_artifacts
@@ -68,7 +68,7 @@ hub.py |  and "/" not in name} | } | test_hub
 inference/pretrained_heads.py | [:, : self.tokenizer.vocab_size] | [:] | inference/test_load
 inference/pretrained_scores.py | len(scores) - empty | len(scores) | cli/test_cli_evaluate_score
 models/distilbert.py | "attention_dropout" | "dropout" | models/test_encoder_parity
-options.py | and count them.", default=False | and count them.", default=True | cli/test_same_functions
+options.py | and count them.", False | and count them.", True | cli/test_same_functions
 serving/server.py | {16,8192} | {5,8192} | serving/test_operations
 finetuning/preparation.py | max_seq_length > positions | max_seq_length > positions + 1 | finetuning/test_distillation
 finetuning/finetune.py | "data_fraction": fraction} | "data_fraction": 1.0} | finetuning/test_hyperparameter_search

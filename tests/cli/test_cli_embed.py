@@ -95,7 +95,7 @@ EMBED = "embed -m {run} {lines} -o {out}"
 NEAR = "neighbors night -m {run} --among"
 WRONG = {
     f"{EMBED}.npy --layers 0,1:-1": "--layers: '0,1:-1' names no layers",
-    f"{EMBED}.npy --tokens": "out.npy: not a format for vectors of words",
+    f"{EMBED}.npy --tokens": "vectors of words. Its name must end in .parquet, .jsonl",
     f"{EMBED}.parquet --tokens --pooling cls": "--pooling: pools a text into one vector",
     f"{NEAR} {{tmp}}": "is a directory. Name a file",
     f"{NEAR} {{tmp}}/x.parquet": "x.parquet: no such file",

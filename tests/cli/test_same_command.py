@@ -83,7 +83,10 @@ def test_the_task_is_that_of_the_model(samples, tmp_path, cloze):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("evaluate -m {run} -d {data}", "{run}: is not fine-tuned, and so has no task"),
+        (
+            "evaluate -m {run} -d {data}",
+            "{run}: is not fine-tuned, and so has no task. Name what to evaluate",
+        ),
         ("predict -m {classifier}", "TASK_OR_INPUT is missing. See cloze predict --help"),
         ("predict classification -m {classifier}", "the input is missing. Give a file"),
         ("predict classification {table} {table} -m {classifier}", "names a file, beside other inputs"),

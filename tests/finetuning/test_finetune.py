@@ -314,7 +314,11 @@ BAD_RUNS: list[tuple[dict[str, Any], str, str]] = [
     ({"dev": "data.tsv"}, ONE_LABEL + "c\n", "data.tsv:4: 1 cells"),
     ({"max_seq_length": 64, "micro_batch_tokens": 64}, "", "max_seq_length 64, the model takes 40 tokens"),
     ({"train": "data.tsv", "dev_fraction": 0.9}, ONE_LABEL + "c\tno\n", "no training examples are left"),
-    ({"train": "data.tsv"}, "review\tliked\n" + "the film\tyes\nthe film\tno\n" * 9, "18 belong to 1 group"),
+    (
+        {"train": "data.tsv"},
+        "review\tliked\n" + "the film\tyes\nthe film\tno\n" * 9,
+        "all 18 belong to 1 group (a text, document or query), which stay together",
+    ),
     ({"data_sha256": "0" * 64}, "", "not the data that the settings were made for"),
     ({"freeze_layers": 99}, "", "freeze_layers: 99, the model has 2 layers. Say `freeze_layers=2`, or less"),
     ({"best_metric": "loss"}, "", "has no score 'loss' to choose by. It has accuracy, macro_f1"),

@@ -148,6 +148,8 @@ def test_dev_data_without_targets_are_refused_before_training(config, tmp_path):
     train.write_text(json.dumps({"tokens": ["good"], "tags": ["B-A"]}) + "\n")
     dev.write_text(json.dumps({"tokens": [], "tags": []}) + "\n")
     config = replace(config, train=str(train), dev=str(dev))
-    with pytest.raises(cloze.InputError, match=r"dev\.jsonl: the dev examples have no targets"):
+    with pytest.raises(
+        cloze.InputError, match=r"dev\.jsonl: the dev examples have no targets\. Add examples"
+    ):
         finetune(task_of("tagging", labels=("O", "B-A")), config, tmp_path / "run")
     assert not (tmp_path / "run").exists()

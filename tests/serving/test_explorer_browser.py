@@ -212,7 +212,9 @@ def release(page: Any, waiting: list[Any], content: str) -> None:
 
 def scroll(page: Any, top: str, box: str) -> None:
     """Scroll the boxes as a reader until one is chosen; for a while after its own scrolling the page chooses none."""
+    deadline = time.monotonic() + 20
     while box not in page.locator(".step[aria-pressed=true]").inner_text():
+        assert time.monotonic() < deadline, f"scrolling does not choose {box}"
         page.locator(".flow").evaluate(
             f"flow => {{ flow.scrollTo(0, {top}); flow.dispatchEvent(new Event('scroll')); }}"
         )
@@ -626,6 +628,7 @@ def test_a_token_is_followed_from_the_tables_to_the_prediction(opened):
     expect(read).to_have_text([f"{one['token']}{percent(one['probability'])}" for one in candidates])
     scroll(page, "flow.scrollHeight", "Next sentence")
     scroll(page, "0", "Token")
+    expect(page.locator(".walk-numbers h4").first).to_have_text("Input: Token")
     page.get_by_label("Text; [MASK] hides a word").fill("She was 😀 in London")
     expect(page.locator(".tokens th.unknown")).to_have_text("😀")
     page.locator(cell("1.3")).click()

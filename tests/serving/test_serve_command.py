@@ -197,7 +197,10 @@ def test_a_port_in_use_is_reported_before_models_are_loaded(capsys):
         (["-m", "{bert}", "--evaluation", "no.csv"], "no.csv: no such file. Write it with cloze evaluate -o"),
         (["-m", "{bert}", "--lesson", "no.json"], "error: no.json: No such file or directory"),
         (["-m", "{bert}", "--lesson", "{short}"], "short: invalid JSON: expected value at line 1 column 1."),
-        (["-m", "{bert}", "--evaluation", "{short}"], "short: the page does not read this format"),
+        (
+            ["-m", "{bert}", "--evaluation", "{short}"],
+            "short: the page does not read this format. Write it with",
+        ),
     ],
 )
 def test_wrong_use(arguments, told, directories, tmp_path, capsys):

@@ -167,7 +167,10 @@ def test_the_list_of_formats_fits_a_terminal(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("span", "message"),
     [
-        ("T1\tLOC 0 3;13 17\tAda Oslo", r"a\.ann:1: the span 'Ada Oslo' has several parts: 0 3;13 17"),
+        (
+            "T1\tLOC 0 3;13 17\tAda Oslo",
+            r"a\.ann:1: the span 'Ada Oslo' has several parts: 0 3;13 17\. Tags mark",
+        ),
         ("T1 LOC 0 3 Ada", r"a\.ann:1: not a span of brat: 'T1 LOC 0 3 Ada'"),
         ("T1\tLOC 0 4\tOslo", r"a\.txt: the span .* is not where its text is"),
     ],

@@ -135,7 +135,10 @@ def test_questions_are_read_as_the_hub_has_them():
             "train[1]: the cell 'label' is empty (the first of 2 bad rows: rows 1, 2)",
         ),
         ([("a", "x"), ("b", "x")], "train: every row has the label 'x'."),
-        ({"text": ["a", "b"], "label": ["x"]}, "train: columns of 1 and of 2 cells"),
+        (
+            {"text": ["a", "b"], "label": ["x"]},
+            "train: columns of 1 and of 2 cells. Give columns of equal length.",
+        ),
         ({("a", "x")}, "train: is a set."),
         ("missing.tsv", "missing.tsv: no such file"),
         (

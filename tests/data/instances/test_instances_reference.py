@@ -103,9 +103,14 @@ def test_a_batch_equals_the_reference_loop(make_documents, tokenizer, text, shap
 
 
 @pytest.mark.parametrize("next_sentence", [False, True])
-@pytest.mark.parametrize(("whole_word", "most"), [(False, 3), (True, None)])
-def test_a_batch_of_many_documents_equals_the_loop(documents, tokenizer, next_sentence, whole_word, most):
-    pairs, masking = PairsConfig(next_sentence=next_sentence), MaskingConfig(whole_word=whole_word)
+@pytest.mark.parametrize(
+    ("whole_word", "most", "share"), [(False, 3, 0.15), (True, None, 0.15), (False, None, 0.98)]
+)
+def test_a_batch_of_many_documents_equals_the_loop(
+    documents, tokenizer, next_sentence, whole_word, most, share
+):
+    pairs = PairsConfig(next_sentence=next_sentence)
+    masking = MaskingConfig(masked_lm_prob=share, whole_word=whole_word)
     source = DynamicInstances(documents, tokenizer, 64, most, pairs=pairs, masking=masking, seed=2, phase=1)
     positions = np.arange(5, source.num_instances(1), 9)
     expected = [draw(source, 1, position) for position in positions.tolist()]

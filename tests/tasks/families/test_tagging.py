@@ -141,7 +141,9 @@ def test_iob1_labels_may_lack_b_of_a_type(letters, tmp_path):
 
 
 def test_classes_of_models_are_tags_or_refused(tmp_path):
-    with pytest.raises(cloze.InputError, match=r"'LABEL_0' is not a tag such as B-PER"):
+    with pytest.raises(
+        cloze.InputError, match=r"'LABEL_0' is not a tag such as B-PER\. Name the classes in config"
+    ):
         external_answer(tmp_path, "tagging", "LABEL_0", "LABEL_1")
     with pytest.raises(cloze.InputError, match="'B-O' is not a tag"):
         external_answer(tmp_path, "tagging", "B-O", "B-PER", "I-PER")
