@@ -146,10 +146,13 @@ class GraphModel(Model):
         if size <= BATCH_TOKENS:
             return self._run(self._short_session if size <= _MAX_SHORT else self._session, names, inputs)
         options = import_package("onnxruntime").RunOptions()
-        RUNNING.add(options)
+        RUNNING.add(options)  # until it has ended, also where the main thread no longer waits for it
+        if threading.current_thread() is threading.main_thread():  # which handles signals while it waits
+            return thread_pool(1).submit(self._run_long, names, inputs, options).result()
+        return self._run_long(names, inputs, options)
+
+    def _run_long(self, names: Sequence[str], inputs: Mapping[str, Any], options: Any) -> Any:
         try:
-            if threading.current_thread() is threading.main_thread():  # which handles signals while it waits
-                return thread_pool(1).submit(self._run, self._session, names, inputs, options).result()
             return self._run(self._session, names, inputs, options)
         finally:
             RUNNING.discard(options)
