@@ -794,8 +794,8 @@ def test_the_page_is_usable_by_keyboard(browser, address):
 
 def test_the_page_follows_the_models_of_the_server(opened):
     page, address = opened.page, opened.address
-    served = {model["name"]: model for model in page.request.get(f"{address}/info").json()["models"]}
-    info: dict[str, Any] = {}
+    info = page.request.get(f"{address}/info").json()
+    served = {model["name"]: model for model in info["models"]}
     page.route("**/info", lambda route: route.fulfill(json=info))
 
     def serve(*models: dict[str, Any]) -> None:
@@ -932,7 +932,8 @@ def test_probabilities_are_those_of_python_also_after_a_break(opened, paths):
 
 def test_views_without_a_model_show_recorded_examples(opened):
     page, missing = opened.page, opened.page.locator(".missing").first
-    page.route("**/info", lambda route: route.fulfill(json={"models": []}))
+    info = page.request.get(f"{opened.address}/info").json() | {"models": []}
+    page.route("**/info", lambda route: route.fulfill(json=info))
     for view in SHOWS.keys() - {"errors", "lesson", "rank"}:  # a file needs no model
         page.goto("about:blank")
         opened.open(view)
