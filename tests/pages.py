@@ -56,7 +56,7 @@ def read_page(path: Path) -> tuple[str, str]:
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """Yield a browser of playwright; skip the test where there is none."""
+    """Yield a browser of playwright; skip the test if it is not installed."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:

@@ -178,7 +178,7 @@ def test_no_row_is_suspected_of_a_label_that_is_less_probable_than_its_own():
 
 
 def test_the_most_probable_label_is_named():
-    """The last row reaches the threshold of the third class, which has a single row, not that of the first."""
+    """The last row reaches the threshold of the third class, which has one row, but not the first one's."""
     first = np.array([0.9, 0.9, 0.2, 0.1, 0.5, 0.8])
     probabilities = np.stack([first, 0.98 - first, np.full(6, 0.01), np.full(6, 0.01)], axis=1)
     probabilities[5] = [0.8, 0.178, 0.02, 0.002]

@@ -149,7 +149,7 @@ def next_labels(
     """Choose the unlabeled rows to label next (active learning): uncertain ones that differ from each other.
 
     The margin of a row is the difference of its two highest probabilities. k-means groups the rows with the smallest
-    margins, ten times as many as `top_k`, and of each cluster the row nearest to its center is chosen. The command
+    margins, ten times as many as `top_k`, and the row nearest to the center of each cluster is chosen. The command
     line prints JSON lines, or writes `output`.
 
     Args:

@@ -99,7 +99,7 @@ def mark_finished(output: Path, plan: BuildPlan, directory: Path) -> None:
 
 
 def remove_leftover_parts(output: Path, plan: BuildPlan) -> bool:
-    """Remove the parts of a finished output that a kill left; return whether the output is that of this plan."""
+    """Remove the parts of a finished output that a kill left; return whether this plan made the output."""
     try:
         finished = json.loads((parts_directory(output) / _OUTPUT_FILE).read_text("utf-8"))
         made, manifest = str(finished["plan"]), finished["manifest"]
